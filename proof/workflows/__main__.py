@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from proof.workflows.graphs import random_graph
+from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
 
 from gnomon.clock import SystemClock, new_incarnation
@@ -33,8 +34,14 @@ async def _play_all(dsn: str, number: int) -> None:
         chance = random.Random(seed)
         run = ComparedRun(database, random_graph(chance), clock, incarnation)
         events += await play(run, chance, settlers=1 + seed % 3)
+    undone = 0
+    for seed in range(number // 2):
+        chance = random.Random(seed)
+        back = RolledBackRun(database, random_graph(chance), clock, incarnation)
+        undone += await play_rollback(back.with_compensations(chance), chance, 1 + seed % 3)
     await database.close()
     sys.stdout.write(f"{number} workflows, {events} events: PostgreSQL and the model agree\n")
+    sys.stdout.write(f"{number // 2} rollbacks, {undone} nodes undone once, and in reverse\n")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.ports.work.tasks import NewTask
-from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun
+from gnomon.store.ports.work.workflows import NewCompensation, NewNode, NewWorkflowRun
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -79,11 +79,17 @@ class ComparedRun:
             input=None,
             created_at=now,
             created_by=None,
+            compensations=self.compensations({each.name: each.task for each in nodes}),
         )
         async with self._tasks.change(DEFAULT_TENANT) as change:
             await change.insert([NewTask(each.task) for each in nodes])
             await change.workflows.insert(run)
         await self.compare("the start")
+
+    def compensations(self, tasks: dict[str, Submission]) -> Sequence[NewCompensation]:
+        """None, unless a run says otherwise."""
+        del tasks
+        return ()
 
     def having(self, *states: NodeState) -> list[str]:
         return [name for name, state in self.model.states.items() if state in states]
@@ -92,32 +98,37 @@ class ComparedRun:
         self, verdicts: dict[str, Verdict], settlers: int, chance: random.Random
     ) -> None:
         """Claim these and settle them, by several at once; each report is sent twice."""
-        keys = [TaskKey(DEFAULT_TENANT, self.ids[name]) for name in verdicts]
+        tasks = {self.ids[name]: verdict for name, verdict in verdicts.items()}
+        await self.settle_tasks(tasks, settlers, chance)
+        for name, verdict in verdicts.items():
+            if verdict is COMPLETE:
+                self.model.succeed(name)
+            elif verdict is DEAD_LETTER:
+                self.model.die(name)
+
+    async def settle_tasks(
+        self, verdicts: dict[UUID, Verdict], settlers: int, chance: random.Random
+    ) -> None:
+        keys = [TaskKey(DEFAULT_TENANT, task_id) for task_id in verdicts]
         claim = await self._dispatch.claim(self._incarnation, keys)
         if len(claim.deliveries) != len(keys):
             raise Different(f"{len(claim.deliveries)} of {len(keys)} due nodes could be claimed")
-        names = {task_id: name for name, task_id in self.ids.items()}
         settlements = [
             Settlement(
                 key=each.key,
                 fence=each.fence,
                 incarnation=self._incarnation,
-                verdict=verdicts[names[each.key.id]],
+                verdict=verdicts[each.key.id],
                 outcome=OutcomeKind.SUCCEEDED
-                if verdicts[names[each.key.id]] is COMPLETE
+                if verdicts[each.key.id] is COMPLETE
                 else OutcomeKind.FAILED,
-                error=None if verdicts[names[each.key.id]] is COMPLETE else "no",
+                error=None if verdicts[each.key.id] is COMPLETE else "no",
             )
             for each in claim.deliveries
         ]
         chance.shuffle(settlements)
         batches = [settlements[place::settlers] for place in range(settlers)]
         await asyncio.gather(*(self._settle_twice(batch) for batch in batches if batch))
-        for name, verdict in verdicts.items():
-            if verdict is COMPLETE:
-                self.model.succeed(name)
-            elif verdict is DEAD_LETTER:
-                self.model.die(name)
 
     async def _settle_twice(self, batch: Sequence[Settlement]) -> None:
         if len(await self._dispatch.settle(batch)) != len(batch):

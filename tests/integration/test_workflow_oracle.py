@@ -5,6 +5,7 @@ import random
 
 import pytest
 from proof.workflows.graphs import random_graph
+from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
 from tests.integration.support import joined
 
@@ -21,3 +22,15 @@ async def test_postgres_goes_on_as_the_model_does(
         chance = random.Random(seed * 10 + settlers)
         run = ComparedRun(database, random_graph(chance, 25), clock, incarnation)
         assert await play(run, chance, settlers) > 0
+
+
+@pytest.mark.parametrize("settlers", [1, 3])
+async def test_a_rollback_undoes_each_completed_node_once_and_in_reverse(
+    database: Database, clock: SystemClock, settlers: int
+) -> None:
+    incarnation, undone = await joined(database), 0
+    for seed in range(8):
+        chance = random.Random(seed * 10 + settlers)
+        run = RolledBackRun(database, random_graph(chance, 25), clock, incarnation)
+        undone += await play_rollback(run.with_compensations(chance), chance, settlers)
+    assert undone > 20

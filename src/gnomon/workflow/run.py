@@ -56,6 +56,7 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None
     finished_at: datetime | None
     retry_of: UUID | None
+    rolls_back: bool  # nodes of it have compensations
 
     @property
     def status(self) -> WorkflowRunStatus:
@@ -74,6 +75,7 @@ class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     status: Status | None  # of its task; None: the task is gone
     became: Becomes | None
     after: tuple[str, ...]
+    compensates: str | None
     waits_for: tuple[str, ...]
     attempt: int | None
     started_at: datetime | None

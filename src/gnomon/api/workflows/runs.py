@@ -31,6 +31,7 @@ from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Limit, Strict
 from gnomon.usecases.workflows import runs
 from gnomon.usecases.workflows.workflow_requests import (
     CancelWorkflowRun,
+    RollBackWorkflowRun,
     StartAdHocRun,
     WorkflowName,
 )
@@ -132,7 +133,32 @@ async def cancel_workflow_run(request: Request) -> ASGIResponse:
     asked = decoded(body, CancelWorkflowRun)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        found = await runs.cancel(change, by, run_id, interrupt=asked.interrupt)
+        end = runs.roll_back if asked.rollback else runs.cancel
+        found = await end(change, by, run_id, interrupt=asked.interrupt)
+        return answer(200, run_view(found))
+
+    return await changed(request, body, act)
+
+
+@Operation(
+    "POST",
+    "/{run_id:str}/rollback",
+    name="roll_back_workflow_run",
+    role=Role.OPERATE,
+    summary="Roll a run back: what undoes its completed nodes runs, the last ones first",
+    body=RollBackWorkflowRun,
+    answers={200: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    errors=(404,),
+    keyed=True,
+)
+async def roll_back_workflow_run(request: Request) -> ASGIResponse:
+    run_id, by = run_id_of(request), principal_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    asked = decoded(body, RollBackWorkflowRun)
+
+    async def act(change: PostgresTaskChange) -> Answer:
+        found = await runs.roll_back(change, by, run_id, interrupt=asked.interrupt)
         return answer(200, run_view(found))
 
     return await changed(request, body, act)
@@ -218,6 +244,7 @@ router = Router(
         list_workflow_runs,
         get_workflow_run,
         cancel_workflow_run,
+        roll_back_workflow_run,
         pause_workflow_run,
         resume_workflow_run,
         get_node_output,

@@ -20,6 +20,7 @@ class WorkflowNodeView(msgspec.Struct, kw_only=True):
     node: str
     task_id: UUID
     status: str  # of the task; SKIPPED: its turn will never come
+    compensates: str | None  # the node that this one undoes, in a rollback
     after: list[str]
     waits_for: list[str]
     attempt: int
@@ -112,6 +113,7 @@ def _node_view(node: WorkflowRunNode) -> WorkflowNodeView:
         node=node.node,
         task_id=node.task_id,
         status=_status(node),
+        compensates=node.compensates,
         after=list(node.after),
         waits_for=list(node.waits_for),
         attempt=node.attempt or 0,

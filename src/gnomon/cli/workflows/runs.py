@@ -1,4 +1,4 @@
-"""`gnomon workflows runs`: list, show, watch, cancel, pause and resume runs."""
+"""`gnomon workflows runs`: list, show, watch, cancel, roll back, pause and resume runs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,6 +83,9 @@ def cancel(
     interrupt: Annotated[
         bool, typer.Option("--interrupt", help="Interrupt tasks that are running.")
     ] = False,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Undo what has completed, the last first.")
+    ] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -90,10 +93,36 @@ def cancel(
 
     \b
     gnomon workflows runs cancel 0199f3a2-7c1e-7d43 --interrupt
+    gnomon workflows runs cancel 0199f3a2-7c1e-7d43 --rollback
     """
 
     async def act(client: "DocumentClient", run_id: str) -> tuple[str, "Json"]:
-        run = await client.cancel_workflow_run(run_id, interrupt=interrupt)
+        run = await client.cancel_workflow_run(run_id, interrupt=interrupt, rollback=rollback)
+        return _told(run), run
+
+    _change_each(ctx, run_ids, act, as_json=as_json, api=api)
+
+
+@app.command()
+def rollback(
+    ctx: typer.Context,
+    run_ids: RunIds,
+    interrupt: Annotated[
+        bool, typer.Option("--interrupt", help="Interrupt tasks that are running.")
+    ] = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Undo the completed nodes of runs by their compensations, the last first.
+
+    Also of runs that have ended. What has not started does not start.
+
+    \b
+    gnomon workflows runs rollback 0199f3a2-7c1e-7d43
+    """
+
+    async def act(client: "DocumentClient", run_id: str) -> tuple[str, "Json"]:
+        run = await client.roll_back_workflow_run(run_id, interrupt=interrupt)
         return _told(run), run
 
     _change_each(ctx, run_ids, act, as_json=as_json, api=api)

@@ -103,11 +103,24 @@ def cancel_workflow_run(
     run_id: str | UUID,
     *,
     interrupt: bool = False,
+    rollback: bool = False,
     idempotency_key: str | None = None,
 ) -> Call[ChangedRun]:
     """Cancels a run: what has not started never does; with `interrupt`, running tasks are
-    interrupted."""
-    return _changed(f"{_run(run_id)}/cancel", {"interrupt": interrupt}, idempotency_key)
+    interrupted; with `rollback`, what had completed is undone."""
+    body = {"interrupt": interrupt, "rollback": rollback}
+    return _changed(f"{_run(run_id)}/cancel", body, idempotency_key)
+
+
+def roll_back_workflow_run(
+    run_id: str | UUID,
+    *,
+    interrupt: bool = False,
+    idempotency_key: str | None = None,
+) -> Call[ChangedRun]:
+    """Undoes the completed nodes of a run, the last ones first, by their compensations; also of one
+    that has ended."""
+    return _changed(f"{_run(run_id)}/rollback", {"interrupt": interrupt}, idempotency_key)
 
 
 def pause_workflow_run(

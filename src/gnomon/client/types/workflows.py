@@ -39,12 +39,14 @@ class WorkflowTaskSpec(Spec, kw_only=True):
 
 
 class WorkflowNodeSpec(WorkflowTaskSpec, kw_only=True):
-    """A node: a task, the nodes that it comes after, and when it runs."""
+    """A node: a task, the nodes that it comes after, and when it runs. `compensate` undoes it where
+    the run is rolled back after it has completed; it may read the result of the node itself."""
 
     after: Sequence[str] = ()
     when: WorkflowRule | None = None
     condition: Mapping[str, Any] | None = msgspec.field(default=None, name="if")
     on_failure: OnNodeFailure | None = None
+    compensate: WorkflowTaskSpec | None = None
 
 
 class WorkflowSpec(Spec, kw_only=True):
@@ -86,6 +88,7 @@ class WorkflowNodeInfo(msgspec.Struct, kw_only=True):
     node: str
     task_id: UUID
     status: str
+    compensates: str | None  # the node that this one undoes, in a rollback
     after: list[str]
     waits_for: list[str]
     attempt: int

@@ -17,6 +17,9 @@ class ShownNode(Protocol):
     @property
     def status(self) -> str: ...
 
+    @property
+    def compensates(self) -> str | None: ...
+
 
 _SUMMARIES = {
     "SUCCEEDED": "It has succeeded.",
@@ -32,6 +35,10 @@ _NAMED = 3
 
 def run_summary(state: str, reason: str | None, nodes: Sequence[ShownNode], ended: bool) -> str:
     """How a run goes, in a sentence."""
+    if state == "ROLLING_BACK":
+        undoing = [each for each in nodes if each.compensates is not None]
+        if dead := _listed([each.node for each in undoing if each.status in _DEAD]):
+            return f"Its rollback is held up by {dead}. Retry that, or discard it."
     if state in _SUMMARIES:
         return f"{_SUMMARIES[state]} ({reason})" if reason else _SUMMARIES[state]
     if state == "FAILED":

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gnomon.client.types.workflows import WorkflowNodeSpec
+from gnomon.client.types.workflows import WorkflowNodeSpec, WorkflowTaskSpec
 from gnomon.sdk.errors import InvalidWorkflow
 from gnomon.sdk.workflow.references import INPUT, Mark, marked, marks
 from gnomon.sdk.workflow.steps import Step, StepTask
@@ -49,6 +49,10 @@ def _node(step: Step[Any], names: Names) -> WorkflowNodeSpec:
     rendered = Rendering(step, names)
     fields = rendered.task(step.task)
     condition = None if step.condition is None else rendered.document(step.condition)
+    compensate = None
+    if step.compensation is not None:
+        undoing = Rendering(step, names, itself=True)
+        compensate = WorkflowTaskSpec(**undoing.task(step.compensation))
     parents = [*(names.get(parent.number, "") for parent in step.parents), *rendered.parents]
     if "" in parents:
         raise InvalidWorkflow(f"{names[step.number]}: after(): a step of another workflow")
@@ -58,13 +62,15 @@ def _node(step: Step[Any], names: Names) -> WorkflowNodeSpec:
         when=step.rule,
         condition=condition,
         on_failure=step.failure,
+        compensate=compensate,
     )
 
 
 class Rendering:
     """Writes the parts of one node, and gathers the steps whose outputs they use."""
 
-    def __init__(self, step: Step[Any], names: Names) -> None:
+    def __init__(self, step: Step[Any], names: Names, *, itself: bool = False) -> None:
+        self._itself = itself  # whether the output of the step itself may be used
         self.parents: list[str] = []
         self._step = step
         self._names = names
@@ -115,7 +121,7 @@ class Rendering:
         name = self._names.get(int(mark.source))
         if name is None:
             raise InvalidWorkflow(f"{self._name}: an output of another workflow")
-        if name == self._name:
+        if name == self._name and not self._itself:
             raise InvalidWorkflow(f"{name}: it uses its own output")
         self.parents.append(name)
         return f"{{{{nodes.{name}.result{mark.path}}}}}"

@@ -112,6 +112,14 @@ class RunHandle(Generic[R]):
     def cancel_sync(self, *, interrupt: bool = False) -> None:
         self._app.sync_client.cancel_workflow_run(self.id, interrupt=interrupt)
 
+    async def roll_back(self, *, interrupt: bool = False) -> None:
+        """Undoes the completed steps of the run by their compensations, the last ones first; what
+        has not started never does. Also of a run that has ended."""
+        await self._app.client.roll_back_workflow_run(self.id, interrupt=interrupt)
+
+    def roll_back_sync(self, *, interrupt: bool = False) -> None:
+        self._app.sync_client.roll_back_workflow_run(self.id, interrupt=interrupt)
+
     async def pause(self) -> None:
         """Pauses the run: nothing of it starts."""
         await self._app.client.pause_workflow_run(self.id)

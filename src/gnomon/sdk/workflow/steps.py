@@ -5,10 +5,10 @@ plain call. An argument may be the output of another step, or a part of it: then
 after that one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast
 
 from gnomon.client.types.workflows import OnNodeFailure, WorkflowRule
 from gnomon.sdk.errors import InvalidWorkflow
@@ -16,6 +16,7 @@ from gnomon.sdk.workflow.references import RunValue, document_of
 
 R = TypeVar("R")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _RULES: tuple[WorkflowRule, ...] = ("all_succeeded", "all_done", "any_failed", "any_succeeded")
 _FAILURES: tuple[OnNodeFailure, ...] = ("fail", "skip", "continue")
@@ -71,6 +72,7 @@ class Step(Generic[R]):
         self.rule: WorkflowRule | None = None
         self.condition: dict[str, Any] | None = None
         self.failure: OnNodeFailure | None = None
+        self.compensation: StepTask | None = None
         graph.steps.append(self)
 
     def __repr__(self) -> str:
@@ -109,6 +111,19 @@ class Step(Generic[R]):
         said; `skip` skips what comes after it; `continue` goes on without an output."""
         self.failure = _checked(effect, _FAILURES)
         return self
+
+    def compensate(self, handler: "Compensating[P]", *args: P.args, **kwargs: P.kwargs) -> Self:
+        """Says what undoes the step where a run is rolled back after it has completed: a handler,
+        with its arguments, which may be the output of this step and of those before it."""
+        self.compensation = handler.step_task(args, kwargs)
+        return self
+
+
+class Compensating(Protocol[P]):
+    """A handler, with options or without."""
+
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[Any]: ...
+    def step_task(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepTask: ...
 
 
 def webhook(name: str, url: str, payload: Any = None, *, method: str = "POST") -> Step[Any]:

@@ -36,6 +36,7 @@ from gnomon.usecases.checks.text_check import check_resolution_note
 MOST_EXAMPLES = 5
 MOST_REASONS = 20
 
+ROLLED_BACK = "its workflow run is rolled back"
 CHANGED_MEANWHILE = "it was changed or removed meanwhile"
 OUTSIDE_OF_LIMITS = "it is outside of the limits of the key"
 NOT_ALLOWED = "the tenant may no longer call its target"
@@ -181,6 +182,9 @@ class _Chunk:
 
     async def _retry(self, rows: Sequence[asyncpg.Record]) -> None:
         if self._work.scope is BulkScope.DEAD:
+            gone = await self._change.rolled_back(rows)
+            self.refuse(ROLLED_BACK, len(gone))
+            rows = [row for row in rows if row["id"] not in gone]
             retried, quota = await self._change.redrive(rows)
             self.changed += retried
             self.refuse(f"the quota {quota} is used up", len(rows) - retried)

@@ -45,11 +45,17 @@ def masked(definition: bytes) -> bytes:
     """A definition as anybody may see it: without the secrets of its webhooks."""
     found: dict[str, Any] = msgspec.json.decode(definition)
     for node in found["nodes"].values():
-        target = node.get("target")
-        if isinstance(target, dict) and "url" in target:
-            target["url"] = masked_url(target["url"])
-            if "headers" in target:
-                target["headers"] = dict(masked_headers(target["headers"]))
-        if isinstance(node.get("callback_url"), str):
-            node["callback_url"] = masked_url(node["callback_url"])
+        _mask(node)
+        if isinstance(node.get("compensate"), dict):
+            _mask(node["compensate"])
     return msgspec.json.encode(found)
+
+
+def _mask(task: dict[str, Any]) -> None:
+    target = task.get("target")
+    if isinstance(target, dict) and "url" in target:
+        target["url"] = masked_url(target["url"])
+        if "headers" in target:
+            target["headers"] = dict(masked_headers(target["headers"]))
+    if isinstance(task.get("callback_url"), str):
+        task["callback_url"] = masked_url(task["callback_url"])

@@ -1,7 +1,8 @@
 """The task of a node, and the template of what waits for its turn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -54,14 +55,22 @@ class NodeTasks:
 
     def task_of(self, name: str, body: WorkflowNodeBody) -> tuple[Submission, bytes | None]:
         """The task, and the template of what its turn decides, if there is any."""
-        for field in _NOT_OF_NODES:
-            if getattr(body, field) not in (None, msgspec.UNSET):
-                detail = "is not for nodes: they start when their turn has come"
-                raise InvalidTask(detail, f"/{field}")
+        _check_no_times(body, "they start when their turn has come")
         fields = {each: getattr(body, each) for each in _TASK_FIELDS}
         fields["task_type"] = body.task_type or name
         task = allowed(self._rules, self._by, SubmitTask(**fields), self._now, None, self._origin)
-        found = self._template(name, body, task)
+        return self._with_template(task, self._template(name, body.if_, task))
+
+    def compensation_of(self, name: str, body: SubmitTask) -> tuple[Submission, bytes | None]:
+        """What undoes a node: it may read the results of the node and of those above it."""
+        _check_no_times(body, "what undoes them starts in a rollback")
+        task = allowed(self._rules, self._by, body, self._now, None, self._origin)
+        template = self._template(name, msgspec.UNSET, task, itself=True)
+        return self._with_template(task, template)
+
+    def _with_template(
+        self, task: Submission, found: NodeTemplate | None
+    ) -> tuple[Submission, bytes | None]:
         if found is not None and not found.reads and found.condition is msgspec.UNSET:
             task, found = self._filled(task, found), None
         if (found is None or found.payload is msgspec.UNSET) and self._values is not None:
@@ -70,39 +79,29 @@ class NodeTasks:
             )
         return task, None if found is None else msgspec.json.encode(found)
 
-    def _template(self, name: str, body: WorkflowNodeBody, task: Submission) -> NodeTemplate | None:
-        read = self._checked(name, references(task.payload, "/payload"))
+    def _template(
+        self,
+        name: str,
+        if_: msgspec.Raw | msgspec.UnsetType,
+        task: Submission,
+        *,
+        itself: bool = False,
+    ) -> NodeTemplate | None:
+        check = partial(self._checked, name, itself=itself)
+        read = check(references(task.payload, "/payload"))
         payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
         if task.payload is not None and may_have_blanks(task.payload):
             payload = msgspec.Raw(task.payload)
         condition: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-        if body.if_ is not msgspec.UNSET:
-            text = bytes(body.if_)
+        if if_ is not msgspec.UNSET:
+            text = bytes(if_)
             check_condition(text, "/if")
-            read += self._checked(name, references(text, "/if"))
+            read += check(references(text, "/if"))
             condition = msgspec.Raw(text)
-        url, headers = self._target(name, task, read)
+        url, headers = _templates_of_target(task, read, check)
         if payload is msgspec.UNSET and condition is msgspec.UNSET and url is None and not headers:
             return None
         return NodeTemplate(tuple(dict.fromkeys(read)), payload, url, headers or None, condition)
-
-    def _target(
-        self, name: str, task: Submission, read: list[str]
-    ) -> tuple[str | None, dict[str, str]]:
-        target = task.target
-        if not isinstance(target, HttpTarget):
-            return None, {}
-        url = None
-        if "{{" in target.url:
-            if "{{" in urlsplit(target.url).netloc:
-                raise InvalidTask("the host of a webhook must be known beforehand", "/target/url")
-            encoded = msgspec.json.encode(target.url)
-            read += self._checked(name, references(encoded, "/target/url"))
-            url = target.url
-        headers = {key: text for key, text in target.headers.items() if "{{" in text}
-        encoded = msgspec.json.encode(headers)
-        read += self._checked(name, references(encoded, "/target/headers"))
-        return url, headers
 
     def _filled(self, task: Submission, template: NodeTemplate) -> Submission:
         """The task, where all that it needs is known already."""
@@ -118,14 +117,14 @@ class NodeTasks:
             task = msgspec.structs.replace(task, target=turn.target)
         return task
 
-    def _checked(self, name: str, found: Sequence[Reference]) -> list[str]:
-        """The nodes that are read. All of them must be above the node: else nobody knows whether
-        they have ended."""
+    def _checked(self, name: str, found: Sequence[Reference], *, itself: bool) -> list[str]:
+        """The nodes that are read. All of them must be above the node, or what undoes it reads the
+        node itself: else nobody knows whether they have ended."""
         read = [each.node for each in found if each.node is not None]
         for each in read:
             if each not in self._places:
                 raise InvalidTask(f"there is no node {each!r} to read the result of", "/payload")
-            if not self._is_above(each, name):
+            if not (itself and each == name) and not self._is_above(each, name):
                 detail = f"reads the result of {each!r}, and does not wait for it: add it to after"
                 raise InvalidTask(detail, "/after")
         return read
@@ -136,6 +135,30 @@ class NodeTasks:
         if self._above is None:
             self._above = _above(self._graph, self._places)
         return bool(self._above[name] >> self._places[parent] & 1)
+
+
+def _check_no_times(body: SubmitTask, why: str) -> None:
+    for field in _NOT_OF_NODES:
+        if getattr(body, field) not in (None, msgspec.UNSET):
+            raise InvalidTask(f"is not for nodes: {why}", f"/{field}")
+
+
+def _templates_of_target(
+    task: Submission, read: list[str], check: Callable[[Sequence[Reference]], list[str]]
+) -> tuple[str | None, dict[str, str]]:
+    """The URL and the headers that have placeholders; adds the nodes that these read."""
+    target = task.target
+    if not isinstance(target, HttpTarget):
+        return None, {}
+    url = None
+    if "{{" in target.url:
+        if "{{" in urlsplit(target.url).netloc:
+            raise InvalidTask("the host of a webhook must be known beforehand", "/target/url")
+        read += check(references(msgspec.json.encode(target.url), "/target/url"))
+        url = target.url
+    headers = {key: text for key, text in target.headers.items() if "{{" in text}
+    read += check(references(msgspec.json.encode(headers), "/target/headers"))
+    return url, headers
 
 
 def _above(graph: Graph, places: Mapping[str, int]) -> dict[str, int]:

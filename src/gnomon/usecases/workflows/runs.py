@@ -1,6 +1,7 @@
 """Starts, reads and cancels runs of workflows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -13,7 +14,12 @@ from gnomon.model.fleet.shard import shard_of
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.work.tasks import NewTask
-from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun, ReadWorkflowRun
+from gnomon.store.ports.work.workflows import (
+    NewCompensation,
+    NewNode,
+    NewWorkflowRun,
+    ReadWorkflowRun,
+)
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_whole
 from gnomon.usecases.checks.request_moments import latest_of
@@ -55,6 +61,10 @@ def accept_run(
         NewNode(name, graph[name], msgspec.structs.replace(task, id=ids[name]), template)
         for name, (task, template) in _tasks(tasks, graph, definition).items()
     ]
+    compensations = [
+        NewCompensation(name, task, template)
+        for name, (task, template) in _compensations(tasks, graph, definition).items()
+    ]
     deadline = None
     if definition.deadline_seconds is not None:
         deadline = latest_of(now + timedelta(seconds=definition.deadline_seconds))
@@ -69,13 +79,16 @@ def accept_run(
         fail_fast=definition.fail_fast,
         workflow=definition.name,
         version=version,
+        compensations=compensations,
     )
 
 
 def check_definition(rules: TenantRules, by: Principal, definition: WorkflowDefinition) -> None:
     """Raises InvalidTask, with the place, where no run of it could be started."""
     graph, now = graph_in(definition), rules.clock.now()
-    _tasks(NodeTasks(rules, Requested(by, now, None), graph, None), graph, definition)
+    tasks = NodeTasks(rules, Requested(by, now, None), graph, None)
+    _tasks(tasks, graph, definition)
+    _compensations(tasks, graph, definition)
 
 
 async def start(change: PostgresTaskChange, run: NewWorkflowRun) -> ReadWorkflowRun:
@@ -96,6 +109,16 @@ async def cancel(
     return await change.workflows.cancel(run_id, reason, interrupt=interrupt)
 
 
+async def roll_back(
+    change: PostgresTaskChange, by: Principal, run_id: UUID, *, interrupt: bool
+) -> ReadWorkflowRun:
+    """Cancels what has not ended of a run, then undoes what has completed, the last first. Raises
+    LimitedKey, WorkflowRunNotFound."""
+    check_whole(by)
+    reason = "rolled back" if by.name is None else f"rolled back by {by.name}"
+    return await change.workflows.roll_back(run_id, reason, interrupt=interrupt)
+
+
 async def pause(
     change: PostgresTaskChange, by: Principal, run_id: UUID, *, paused: bool
 ) -> ReadWorkflowRun:
@@ -109,15 +132,33 @@ def _tasks(
 ) -> dict[str, tuple[Submission, bytes | None]]:
     found = {}
     for name in graph:
-        pointer = f"/nodes/{escaped(name)}"
-        try:
+        with _within(tasks, f"/nodes/{escaped(name)}"):
             found[name] = tasks.task_of(name, definition.nodes[name])
-        except InvalidTask as error:
-            raise error.within(pointer) from error
-        if tasks.work > MOST_WORK:
-            detail = "takes too long to check with those before it; split the workflow"
-            raise InvalidTask(detail, f"{pointer}/payload")
     return found
+
+
+def _compensations(
+    tasks: NodeTasks, graph: Graph, definition: WorkflowDefinition
+) -> dict[str, tuple[Submission, bytes | None]]:
+    found = {}
+    for name in graph:
+        asked = definition.nodes[name].compensate
+        if asked is not None:
+            with _within(tasks, f"/nodes/{escaped(name)}/compensate"):
+                found[name] = tasks.compensation_of(name, asked)
+    return found
+
+
+@contextmanager
+def _within(tasks: NodeTasks, pointer: str) -> Iterator[None]:
+    """Says of a task that is refused where it stands."""
+    try:
+        yield
+    except InvalidTask as error:
+        raise error.within(pointer) from error
+    if tasks.work > MOST_WORK:
+        detail = "takes too long to check with those before it; split the workflow"
+        raise InvalidTask(detail, f"{pointer}/payload")
 
 
 def _ids(graph: Graph, now: datetime) -> Mapping[str, UUID]:

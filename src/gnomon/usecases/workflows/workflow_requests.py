@@ -29,6 +29,7 @@ class WorkflowNodeBody(SubmitTask):
     when: When = When.ALL_SUCCEEDED
     on_failure: OnFailure = OnFailure.FAIL
     if_: Json | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="if")
+    compensate: SubmitTask | None = None  # what undoes it, in a rollback
 
 
 class WorkflowDefinition(Strict):
@@ -59,5 +60,12 @@ class StartWorkflowRun(Strict):
 
 class CancelWorkflowRun(Strict):
     """Options of cancelling a run."""
+
+    interrupt: bool = False
+    rollback: bool = False  # completed nodes are undone
+
+
+class RollBackWorkflowRun(Strict):
+    """Options of rolling a run back."""
 
     interrupt: bool = False

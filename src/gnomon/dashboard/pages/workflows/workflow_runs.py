@@ -36,6 +36,7 @@ _ALLOWED = {
     "resume": (WorkflowRunStatus.PAUSED,),
     "cancel": (*_GOING, WorkflowRunStatus.PAUSED),
 }
+_ROLLED_BACK = (WorkflowRunStatus.ROLLING_BACK, WorkflowRunStatus.ROLLED_BACK)
 
 
 @PageRoute("GET", HERE, role=Role.READ)
@@ -105,6 +106,7 @@ async def show_run(request: Request) -> ASGIResponse:
             if view.status in statuses and view.finished_at is None
         ],
         given=None if found.run.input is None else shown_json(found.run.input),
+        may_roll_back=found.run.rolls_back and view.status not in _ROLLED_BACK,
         here=f"{HERE}/{run_id}",
     )
 
@@ -131,6 +133,15 @@ async def cancel(request: Request) -> ASGIResponse:
     return redirect(f"{HERE}/{run_id}?done=cancel")
 
 
+@PageRoute("POST", f"{HERE}/{{run_id:str}}/rollback", role=Role.OPERATE)
+async def roll_back(request: Request) -> ASGIResponse:
+    form = await read_form(request, OVERHEAD_BYTES)
+    by, run_id = principal_of(request), run_id_of(request)
+    async with context_of(request).store.change(by.tenant_id) as change:
+        await runs.roll_back(change, by, run_id, interrupt=bool(form.get("interrupt")))
+    return redirect(f"{HERE}/{run_id}?done=rollback")
+
+
 @PageRoute("POST", f"{HERE}/{{run_id:str}}/pause", role=Role.OPERATE)
 async def pause(request: Request) -> ASGIResponse:
     return await _paused(request, paused=True)
@@ -149,4 +160,4 @@ async def _paused(request: Request, *, paused: bool) -> ASGIResponse:
     return redirect(f"{HERE}/{run_id}?done={'pause' if paused else 'resume'}")
 
 
-ROUTES = (show_runs, show_run, cancel, pause, resume)
+ROUTES = (show_runs, show_run, cancel, roll_back, pause, resume)

@@ -27,6 +27,14 @@ class NewNode(msgspec.Struct, frozen=True):
         return bool(self.node.after) or self.template is not None
 
 
+class NewCompensation(msgspec.Struct, frozen=True):
+    """What undoes a node, where the run is rolled back after it has completed."""
+
+    node: str
+    task: Submission
+    template: bytes | None = None  # as of a NewNode
+
+
 class NewWorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run about to be stored, with every default filled in and every value checked."""
 
@@ -42,6 +50,7 @@ class NewWorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     definition: bytes | None = None  # JSON, of a run that is of no workflow
     retry_of: UUID | None = None
+    compensations: Sequence[NewCompensation] = ()
 
 
 MOST_WORKFLOWS = 200  # of a tenant

@@ -159,6 +159,14 @@ class PostgresBulkChange:
         await self._wait(chosen, "bulk_redrive")
         return len(chosen), refusal
 
+    async def rolled_back(self, held: Sequence[asyncpg.Record]) -> frozenset[UUID]:
+        """The dead letters among them whose run is rolled back: nobody tries them again."""
+        ids = [row["id"] for row in held if row["workflow_run_id"] is not None]
+        if not ids:
+            return frozenset()
+        rows = await self._connection.fetch(query("rolled_back_among"), self._tenant_id, ids)
+        return frozenset(row["task_id"] for row in rows)
+
     async def hasten(self, held: Sequence[asyncpg.Record]) -> None:
         """Let retries start now."""
         await self._wait(held, "bulk_hasten")

@@ -76,7 +76,7 @@ class PostgresTaskChange:
             connection, tenant_id, quotas, limiters, self.due, self.inserted
         )
         self.bulk = PostgresBulkChange(connection, tenant_id, quotas, self.due, self.cancels)
-        self.workflows = PostgresWorkflowChange(connection, tenant_id, self.due)
+        self.workflows = PostgresWorkflowChange(connection, tenant_id, self.due, limiters)
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
@@ -159,6 +159,8 @@ class PostgresTaskChange:
         QuotaExceeded."""
         row = await self._lock_live(task_id, Event.REDRIVE)
         state = _next(task_id, row, Event.REDRIVE)
+        if row["workflow_run_id"] is not None:
+            await self.workflows.check_redrive(task_id, row["workflow_run_id"])
         # Its next executions are kept as well.
         await admitting.check_stored(self._connection, self._tenant_id, self._quotas)
         if row["cron_job_id"] is None:

@@ -1,6 +1,7 @@
--- Runs that are being cancelled, or have just been paused or resumed. $1 how many.
+-- Runs that are being cancelled or rolled back, or have just been paused or resumed, from $1 on: the
+-- first ones may stand still while they wait for what runs. $2 how many.
 SELECT r.tenant_id, r.id, r.state, r.paused, r.held, r.interrupts, r.reason
 FROM gnomon.workflow_run AS r
-WHERE r.state IN (1, 2) OR r.paused <> r.held
+WHERE (r.state = 1 OR (r.state = 2 AND NOT r.compensated) OR r.paused <> r.held) AND r.id > $1
 ORDER BY r.id
-LIMIT $1
+LIMIT $2

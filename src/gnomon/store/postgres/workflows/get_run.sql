@@ -1,8 +1,8 @@
 -- One run of a tenant, and whether a dead letter holds it up.
 SELECT
     r.id, r.tenant_id, r.workflow, r.version, r.state, r.paused, r.reason, r.input, r.deadline,
-    r.created_at, r.created_by, r.finished_at, r.retry_of,
-    r.state = 0 AND EXISTS (
+    r.created_at, r.created_by, r.finished_at, r.retry_of, r.rolls_back,
+    r.state IN (0, 2) AND EXISTS (
         SELECT FROM gnomon.task AS t
         WHERE t.tenant_id = r.tenant_id AND t.workflow_run_id = r.id AND t.state = 4
           AND NOT EXISTS (

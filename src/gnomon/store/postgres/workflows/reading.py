@@ -100,6 +100,7 @@ def _run_of(row: asyncpg.Record) -> WorkflowRun:
         created_by=row["created_by"],
         finished_at=row["finished_at"],
         retry_of=row["retry_of"],
+        rolls_back=row["rolls_back"],
     )
 
 
@@ -113,6 +114,7 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
         status=status,
         became=None if row["became"] is None else BECOMES[row["became"]],
         after=tuple(row["after"]),
+        compensates=row["compensates"],
         waits_for=tuple(row["waits_for"] or ()),
         attempt=row["attempt"],
         started_at=row["started_at"],

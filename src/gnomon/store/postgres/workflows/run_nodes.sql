@@ -1,6 +1,6 @@
 -- The nodes of a run with their tasks, wherever these are, in one snapshot. unused: the nodes that it
 -- waits for.
-SELECT n.node, n.task_id, n.after, e.state AS became, e.finished_at AS ended_at, t.state, t.due_at,
+SELECT n.node, n.task_id, n.compensates, n.after, e.state AS became, e.finished_at AS ended_at, t.state, t.due_at,
     t.attempt, t.started_at, t.finished_at, t.last_error, (SELECT gnomon.now()) AS now, w.waits_for
 FROM gnomon.workflow_node AS n
 LEFT JOIN gnomon.workflow_result AS e ON e.tenant_id = n.tenant_id AND e.task_id = n.task_id

@@ -1,10 +1,12 @@
 """Runs of workflows within one transaction of a tenant."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
+from gnomon.limits.limiter import Limiter
 from gnomon.model.workflow_errors import RunHasEnded, WorkflowRunNotFound
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.work.workflows import (
@@ -17,6 +19,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import stored_payload
 from gnomon.store.postgres.workflows import reading
 from gnomon.store.postgres.workflows.reading import entries_of
+from gnomon.store.postgres.workflows.rollback import keep_compensations
 from gnomon.workflow.graph import When, last_nodes, used_at_death
 from gnomon.workflow.run import WorkflowRunState
 
@@ -27,8 +30,15 @@ if TYPE_CHECKING:
 class PostgresWorkflowChange:
     """An open transaction of one tenant, as far as workflows go."""
 
-    def __init__(self, connection: "Connection", tenant_id: str, due: list[Entry]) -> None:
+    def __init__(
+        self,
+        connection: "Connection",
+        tenant_id: str,
+        due: list[Entry],
+        limiters: Sequence[Limiter] = (),
+    ) -> None:
         self._connection = connection
+        self._limiters = limiters
         self._due = due  # hints to send once it is committed
         self._tenant_id = tenant_id
 
@@ -47,8 +57,10 @@ class PostgresWorkflowChange:
             run.created_at,
             run.created_by,
             run.retry_of,
+            bool(run.compensations),
         )
         await self._bind(run)
+        await keep_compensations(self._connection, run, self._limiters)
 
     async def _bind(self, run: NewWorkflowRun) -> None:
         graph = {each.name: each.node for each in run.nodes}
@@ -82,10 +94,31 @@ class PostgresWorkflowChange:
         state = await self._lock(run_id)
         if state.is_final and state is not WorkflowRunState.CANCELLED:
             raise RunHasEnded(run_id, state.name, "cancelled", "it has ended")
+        if state is WorkflowRunState.ROLLING_BACK:
+            remedy = "a compensation that fails is a dead letter: retry or discard it"
+            raise RunHasEnded(run_id, state.name, "cancelled", remedy)
         await self._connection.execute(
             query("cancel_run"), self._tenant_id, run_id, reason, interrupt
         )
         return await self.read(run_id)
+
+    async def roll_back(self, run_id: UUID, reason: str, *, interrupt: bool) -> ReadWorkflowRun:
+        """Roll a run back, also one that has ended; its tasks follow. Raises
+        WorkflowRunNotFound."""
+        await self._lock(run_id)
+        await self._connection.execute(
+            query("roll_back_run"), self._tenant_id, run_id, reason, interrupt
+        )
+        return await self.read(run_id)
+
+    async def check_redrive(self, task_id: UUID, run_id: UUID) -> None:
+        """Raises RunHasEnded for a dead letter of a run that is rolled back, unless it is one of
+        the rollback itself."""
+        rows = await self._connection.fetch(query("rolled_back_among"), self._tenant_id, [task_id])
+        if rows:
+            state = await self._connection.fetchval(query("lock_run"), self._tenant_id, run_id)
+            remedy = f"its task {task_id} would do what is being undone; start a new run"
+            raise RunHasEnded(run_id, WorkflowRunState(state).name, "gone on with", remedy)
 
     async def pause(self, run_id: UUID, *, paused: bool) -> ReadWorkflowRun:
         """Pause or resume a run. Raises WorkflowRunNotFound, RunHasEnded."""

@@ -13,6 +13,7 @@ from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.workflows.reading import entries_of
+from gnomon.store.postgres.workflows.rollback import begin_rollback
 from gnomon.store.postgres.workflows.turns import take_turn
 from gnomon.workflow.run import WorkflowRunState
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK = 500
 _RUNS = 20  # that are followed in one round
+_FIRST = UUID(int=0)
 _SKIPPED = "skipped: its rule or its condition does not hold"
 _READY, _SKIP = 1, 2
 # What a node that has ended counts as for those that wait for it: the state of a task.
@@ -45,16 +47,24 @@ class PostgresWorkflowSteps:
     def __init__(self, database: Database, most_bytes: int = 1 << 20) -> None:
         self._database = database
         self._most_bytes = most_bytes  # of a payload
+        self._followed = _FIRST
 
     async def take(self) -> Taken:
         """A chunk of what is left to do about nodes, and of what follows from changes of runs."""
         taken = Taken()
         await self._end_late()
-        for run in await self._database.fetch("followed_runs", _RUNS):
+        runs = await self._database.fetch("followed_runs", self._followed, _RUNS)
+        self._followed = runs[-1]["id"] if len(runs) == _RUNS else _FIRST
+        for run in runs:
             await self._follow(run, taken)
         rows = await self._database.fetch("workflow_steps", CHUNK)
-        if rows:
-            await self._take(rows, taken)
+        if nodes := [row for row in rows if row["node"]]:
+            await self._take(nodes, taken)
+        for run in rows:
+            if not run["node"]:
+                async with self._database.transaction() as connection:
+                    begun = await begin_rollback(connection, run["tenant_id"], run["run_id"])
+                taken.steps += begun
         return taken
 
     async def _end_late(self) -> None:
@@ -65,11 +75,7 @@ class PostgresWorkflowSteps:
         keys = {_key(row) for row in released}
         others = [row for row in rows if _key(row) not in keys]
         skipped = [row for row in others if row["step"] == _SKIP]
-        ready = [
-            row
-            for row in others
-            if row["step"] == _READY and row["run"] == WorkflowRunState.RUNNING
-        ]
+        ready = [row for row in others if row["step"] == _READY and _may_start(row)]
         stale = [row for row in others if row["task"] is None or row["task"] == State.RUNNING]
         async with self._database.transaction() as connection:
             ready = await self._turns(connection, ready, skipped, taken)
@@ -125,7 +131,7 @@ class PostgresWorkflowSteps:
                 taken.add(await self._database.fetch("free_run", tenant_id, run_id))
             taken.steps += 1
             return
-        rows = await self._database.fetch("unended_nodes", tenant_id, run_id, CHUNK)
+        rows = await self._database.fetch("unended_nodes", tenant_id, run_id, CHUNK, False)
         if not rows:
             return
         running = [row["task_id"] for row in rows if row["state"] == State.RUNNING]
@@ -153,6 +159,13 @@ async def _end(
     found = await connection.fetch(query("skip_nodes"), *_columns(rows), [reason] * len(rows))
     taken.add(row for row in found if not row["ended"])
     return sum(row["ended"] for row in found)
+
+
+def _may_start(row: asyncpg.Record) -> bool:
+    """In a run that is being rolled back, what undoes a node starts, and nothing else."""
+    if row["compensates"] is not None:
+        return bool(row["run"] == WorkflowRunState.ROLLING_BACK)
+    return bool(row["run"] == WorkflowRunState.RUNNING)
 
 
 def _counts_as(row: asyncpg.Record) -> int:

@@ -25,7 +25,8 @@ CREATE TABLE gnomon.workflow_run (
     held        boolean NOT NULL DEFAULT false,  -- tasks of it that wait are paused, too
     fail_fast   boolean NOT NULL DEFAULT false,
     interrupts  boolean NOT NULL DEFAULT false,  -- cancelling it ends executions
-    rolls_back  boolean NOT NULL DEFAULT false,
+    rolls_back  boolean NOT NULL DEFAULT false,  -- where it fails fast or is late, it is rolled back
+    compensated boolean NOT NULL DEFAULT false,  -- the tasks of its rollback have been made
     reason      text,                   -- why it is cancelled
     input       json,
     deadline    timestamptz,
@@ -39,7 +40,7 @@ CREATE INDEX workflow_run_of ON gnomon.workflow_run (tenant_id, workflow, id);
 CREATE INDEX workflow_run_deadline ON gnomon.workflow_run (deadline)
     WHERE state = 0 AND deadline IS NOT NULL;
 CREATE INDEX workflow_run_followed ON gnomon.workflow_run (id)
-    WHERE state IN (1, 2) OR paused <> held;
+    WHERE state = 1 OR (state = 2 AND NOT compensated) OR paused <> held;
 SELECT gnomon.wall('gnomon.workflow_run', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The nodes of a run, each with its task, and how many nodes it waits for. The hidden node without a
@@ -65,6 +66,7 @@ CREATE TABLE gnomon.workflow_node (
     template   json,                    -- what is worked out when its turn has come; null once it is
     signal     text,                    -- that it waits for, once its turn has come
     due_at     timestamptz,             -- likewise: until when
+    compensates text,                   -- the node that this one undoes, in a rollback
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX workflow_node_of ON gnomon.workflow_node (tenant_id, run_id, place);
@@ -94,6 +96,7 @@ CREATE TABLE gnomon.workflow_result (
     finished_at timestamptz NOT NULL,
     output      json,
     too_large   boolean NOT NULL DEFAULT false,  -- the output, to be kept
+    completed   boolean NOT NULL DEFAULT false,  -- its task has succeeded, whatever the node counts as
     PRIMARY KEY (tenant_id, task_id)
 );
 CREATE INDEX workflow_result_of ON gnomon.workflow_result (tenant_id, run_id, node);

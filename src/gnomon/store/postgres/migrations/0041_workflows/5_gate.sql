@@ -23,10 +23,11 @@ DECLARE
     v_ready boolean;
     v_watched boolean;
     v_left text;
+    v_rollback boolean;
 BEGIN
     FOR v_child IN
         WITH ended AS MATERIALIZED (
-            SELECT e.tenant_id, e.id, e.result, n.run_id, n.node,
+            SELECT e.tenant_id, e.id, e.result, n.run_id, n.node, e.state IS NOT DISTINCT FROM 10 AS completed,
                 CASE
                     WHEN e.state = 10 OR (e.state = 4 AND n.on_failure = 2) THEN 1
                     WHEN e.state = 4 AND n.on_failure = 1 THEN 3
@@ -37,23 +38,26 @@ BEGIN
                 END AS becomes,
                 -- It was ended before its turn: until those that it waits for have ended, their
                 -- way to the end of the run leads through it.
-                n.rule = 0 AND n.waits > 0 AS early
+                (n.rule = 0 OR n.compensates IS NOT NULL) AND n.waits > 0 AS early
             FROM unnest(p_tenants, p_ids, p_states, p_results) AS e (tenant_id, id, state, result)
             CROSS JOIN LATERAL (
-                SELECT w.run_id, w.node, w.on_failure, w.step, w.rule, w.waits
+                SELECT w.run_id, w.node, w.on_failure, w.step, w.rule, w.waits, w.compensates
                 FROM gnomon.workflow_node AS w
                 WHERE w.tenant_id = e.tenant_id AND w.task_id = e.id
                 OFFSET 0
             ) AS n
         ), kept AS (
             INSERT INTO gnomon.workflow_result
-                (tenant_id, task_id, run_id, node, state, finished_at, output, too_large)
+                (tenant_id, task_id, run_id, node, state, finished_at, output, too_large, completed)
             SELECT tenant_id, id, run_id, node, becomes, v_now,
                 CASE WHEN becomes = 1 AND octet_length(result::text) <= 65536 THEN result END,
-                becomes = 1 AND coalesce(octet_length(result::text) > 65536, false)
+                becomes = 1 AND coalesce(octet_length(result::text) > 65536, false), completed
             FROM ended
             WHERE becomes < 5
-            ON CONFLICT DO NOTHING
+            -- A dead letter that had counted already was tried again, and has done its work.
+            ON CONFLICT (tenant_id, task_id) DO UPDATE
+            SET completed = true, output = excluded.output, too_large = excluded.too_large
+            WHERE excluded.completed AND NOT workflow_result.completed
         ), picked AS MATERIALIZED (
             SELECT e.tenant_id, e.id, g.child_id, e.becomes
             FROM ended AS e
@@ -107,6 +111,7 @@ BEGIN
             UPDATE gnomon.workflow_run AS r
             SET state = CASE
                     WHEN r.state = 1 THEN 12
+                    WHEN r.state = 2 AND NOT r.compensated THEN 2
                     WHEN r.state = 2 THEN 13
                     WHEN EXISTS (
                         SELECT FROM gnomon.workflow_result AS e
@@ -114,10 +119,17 @@ BEGIN
                     ) THEN 11
                     ELSE 10
                 END,
-                paused = false, held = false, finished_at = v_now
-            WHERE r.tenant_id = v_node.tenant_id AND r.id = v_node.run_id AND r.state < 10;
-            UPDATE gnomon.workflow_node AS n SET decided = true
+                paused = false, held = false,
+                finished_at = CASE WHEN r.state <> 2 OR r.compensated THEN v_now END
+            WHERE r.tenant_id = v_node.tenant_id AND r.id = v_node.run_id AND r.state < 10
+            RETURNING r.state = 2 INTO v_rollback;
+            -- All has ended that a rollback waits for: the chore makes its tasks.
+            UPDATE gnomon.workflow_node AS n
+            SET decided = true, step = CASE WHEN v_rollback THEN 1 ELSE 0 END
             WHERE n.tenant_id = v_node.tenant_id AND n.task_id = v_node.task_id;
+            IF v_rollback THEN
+                v_left := v_node.tenant_id;
+            END IF;
             CONTINUE;
         END IF;
         id := NULL;
@@ -126,7 +138,8 @@ BEGIN
                 SELECT r.* INTO v_run FROM gnomon.workflow_run AS r
                 WHERE r.tenant_id = v_node.tenant_id AND r.id = v_node.run_id;
             END IF;
-            IF v_run.state = 0 AND NOT v_run.paused THEN
+            IF (v_run.state = 0 AND NOT v_run.paused)
+                OR (v_run.state = 2 AND v_node.compensates IS NOT NULL) THEN
                 UPDATE gnomon.task AS t
                 SET state = 0, id = t.id, due_at = v_now
                 FROM (
@@ -156,7 +169,8 @@ BEGIN
     END LOOP;
     IF 4 = ANY (p_states) THEN
         UPDATE gnomon.workflow_run AS r
-        SET state = 1, reason = 'node ' || d.node || ' failed, and the run is fail_fast'
+        SET state = CASE WHEN r.rolls_back THEN 2 ELSE 1 END,
+            reason = 'node ' || d.node || ' failed, and the run is fail_fast'
         FROM (
             SELECT n.tenant_id, n.run_id, min(n.node) AS node
             FROM unnest(p_tenants, p_ids, p_states) AS e (tenant_id, id, state)
@@ -194,7 +208,7 @@ DECLARE
 BEGIN
     IF EXISTS (
         SELECT FROM gnomon.workflow_result AS r
-        WHERE r.tenant_id = OLD.tenant_id AND r.task_id = OLD.id
+        WHERE r.tenant_id = OLD.tenant_id AND r.task_id = OLD.id AND (r.completed OR r.state IN (2, 4))
     ) THEN
         RETURN NULL;
     END IF;

@@ -3,6 +3,7 @@ DROP TRIGGER IF EXISTS pass_gone_node ON gnomon.task;
 DROP FUNCTION IF EXISTS gnomon.pass_dead_node();
 DROP FUNCTION IF EXISTS gnomon.pass_gone_node();
 DROP FUNCTION IF EXISTS gnomon.pass_nodes(text[], uuid[], smallint[], json[], integer);
+DROP TABLE IF EXISTS gnomon.workflow_compensation;
 DROP TABLE IF EXISTS gnomon.workflow_signal;
 DROP TABLE IF EXISTS gnomon.workflow_result;
 DROP TABLE IF EXISTS gnomon.workflow_edge;
