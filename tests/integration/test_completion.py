@@ -236,10 +236,12 @@ async def test_an_execution_whose_task_was_taken_over_writes_nothing(
 
 
 async def test_an_execution_that_times_out_writes_nothing(node: RunningNode, stage: Stage) -> None:
-    who, key = await stage.submit("hang_at_first", timeout_seconds=0.3)
+    who, key = await stage.submit("hang_at_first", timeout_seconds=1.0)
     await stage.completed(key)
-    assert (await stage.effects(who), len(calls[who])) == (1, 2)
-    assert await stage.outcomes(key) == [TIMED_OUT, SUCCEEDED]
+    *timed_out, last = await stage.outcomes(key)
+    # A busy machine may need more than the time for a second one, too.
+    assert (set(timed_out), last) == ({TIMED_OUT}, SUCCEEDED)
+    assert (await stage.effects(who), len(calls[who])) == (1, len(timed_out) + 1)
 
 
 @pytest.mark.parametrize("by", ["ROLLBACK", "COMMIT"])
