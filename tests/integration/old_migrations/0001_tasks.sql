@@ -9,7 +9,7 @@ CREATE FUNCTION gnomon.now() RETURNS timestamptz
     AS 'SELECT clock_timestamp()';
 
 -- What is still to happen, and the dead letters. state: 0 waiting, 1 running, 2 paused,
--- 3 blocked, 4 dead (gnomon.model.tasks.lifecycle.State).
+-- 3 blocked, 4 dead (gnomon.model.lifecycle.State).
 CREATE TABLE gnomon.task (
     tenant_id        text COLLATE "C" NOT NULL,
     id               uuid NOT NULL,

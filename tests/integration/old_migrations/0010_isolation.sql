@@ -9,7 +9,7 @@ CREATE TABLE gnomon.breaker (
 CREATE INDEX breaker_node ON gnomon.breaker (node);
 SELECT gnomon.wall('gnomon.breaker', 'SELECT');
 
--- Worker pools: what a node serves, as gnomon.model.fleet.pool.Pool; null: everything.
+-- Worker pools: what a node serves, as gnomon.model.pool.Pool; null: everything.
 ALTER TABLE gnomon.node ADD COLUMN serves jsonb;
 
 -- Whether any of some pools serves a task.

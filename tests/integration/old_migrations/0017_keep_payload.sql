@@ -1,5 +1,5 @@
 -- Payloads that are not kept once their task has ended: keep_payload 0 always, 1 failed, 2 never
--- (gnomon.model.tasks.task.KeepPayload).
+-- (gnomon.model.task.KeepPayload).
 ALTER TABLE gnomon.task ADD COLUMN keep_payload smallint NOT NULL DEFAULT 0;
 ALTER TABLE gnomon.task_archive
     ADD COLUMN keep_payload smallint NOT NULL DEFAULT 0,
