@@ -7,6 +7,8 @@ from tests.integration.support import Connection
 from tests.plans.test_hot_plans import reads
 from tests.plans.test_pressed_plans import pinned
 
+from gnomon.store.postgres.queries import query
+
 ROWS = 8_000
 _FILL = """
     INSERT INTO gnomon.event (tenant_id, id, kind, at, detail)
@@ -64,6 +66,15 @@ STATES = [
 ]  # fmt: skip
 
 
+async def entries_read(connection: Connection, *args: object) -> int:
+    """Entries of its index that reading a tenant's events has looked at."""
+    count = "SELECT pg_stat_get_xact_tuples_returned('gnomon.event_tenant_order'::regclass)"
+    async with connection.transaction():
+        before = await connection.fetchval(count)
+        await connection.fetch(query("read_tenant_events"), *args)
+        return int(await connection.fetchval(count)) - int(before)
+
+
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 async def test_events_are_read_and_numbered_by_one_index_each(
     connection: Connection, database_dsn: str, state: Callable[[Connection], Awaitable[None]]
@@ -83,6 +94,9 @@ async def test_events_are_read_and_numbered_by_one_index_each(
             )
             assert behind_the_wall == [{"event_tenant_order"}] * 2
             await connection.execute("RESET ROLE")
+        await connection.execute("SET ROLE gnomon_tenant; SET gnomon.tenant = 't0'")
+        assert await entries_read(connection, "t0", ROWS - 10, 200) <= 10
+        await connection.execute("RESET ROLE")
         nothing_new = await reads(connection, "number_events", 5000, of=_OF_EVENTS)
         assert nothing_new == [{"event_unnumbered"}] * 2
         await connection.execute("UPDATE gnomon.event SET number = NULL WHERE number <= 5")

@@ -30,8 +30,9 @@ RETURN QUERY
 SELECT e.*
 FROM gnomon.event AS e
 WHERE e.tenant_id = p_tenant_id AND e.number IS NOT NULL
-  AND e.number + 0 > p_after AND e.number + 0 <= p_until
-ORDER BY e.number + 0
+  AND CASE WHEN e.number IS NOT NULL THEN e.number END > p_after
+  AND CASE WHEN e.number IS NOT NULL THEN e.number END <= p_until
+ORDER BY CASE WHEN e.number IS NOT NULL THEN e.number END
 LIMIT p_most;
 END
 $$;
