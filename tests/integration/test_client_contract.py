@@ -17,8 +17,8 @@ Json = dict[str, Any]
 
 # For monitors; `ready()` asks the second.
 MONITORED = {"healthz", "readyz", "metrics", "get_metrics", "get_metrics_of_tenant"}
-# Read by `follow_events`.
-STREAMS = {"stream_events", "stream_installation_events"}
+# Read by `follow_events` and `follow_transitions`.
+STREAMS = {"stream_events", "stream_installation_events", "stream_transitions"}
 # Spoken by remote workers, and a look at them.
 WORKED = {
     "list_worker_sessions",

@@ -102,3 +102,30 @@ async def test_events_are_read_and_numbered_by_one_index_each(
         await connection.execute("UPDATE gnomon.event SET number = NULL WHERE number <= 5")
         given = await reads(connection, "number_events", 2, of=_OF_EVENTS)
         assert given == [{"event_unnumbered", "event_pkey"}] * 2
+
+
+_TRANSITIONS = """
+    INSERT INTO gnomon.transition (tenant_id, task_id, number, at, to_state, attempt, fence)
+    SELECT 't' || n % $2, md5(n::text)::uuid, 1, gnomon.now(), 0, 0, 0
+    FROM generate_series(1, $1) AS n
+"""
+
+
+@pytest.mark.parametrize("known", ["never analyzed", "analyzed", "few left"])
+async def test_transitions_are_streamed_by_one_index(
+    connection: Connection, database_dsn: str, known: str
+) -> None:
+    async with pinned(database_dsn):
+        await connection.execute(_TRANSITIONS, ROWS, 3)
+        if known != "never analyzed":
+            await connection.execute("ANALYZE gnomon.transition")
+        if known == "few left":
+            await connection.execute("DELETE FROM gnomon.transition WHERE place % 500 > 0")
+        for tenants in (["t0"], ["t0", "t1", "t2"]):
+            behind = [0] * len(tenants)
+            used = await reads(
+                connection, "read_transitions", tenants, behind, behind, 200, of="^transition($|_)"
+            )
+            assert [each - {"transition_order"} for each in used] == [
+                {"transition_tenant_order"}
+            ] * 2

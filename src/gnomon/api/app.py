@@ -18,6 +18,7 @@ from gnomon.api.admin import (
     task_types,
     tenant_metrics,
     tenants,
+    transition_streams,
     usage,
     webhook_secrets,
 )
@@ -82,6 +83,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             events.router,
             events.installation_router,
             event_streams.router,
+            transition_streams.router,
             subscriptions.router,
             subscriptions.installation_router,
             subscriptions.list_all_notifications,

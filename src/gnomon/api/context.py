@@ -45,6 +45,7 @@ from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.shared_reads import SharedReads
+from gnomon.usecases.live.transition_feed import TransitionFeed
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.notify.subscriptions import SubscriptionDesk
 from gnomon.usecases.tasks.end_watch import EndWatch
@@ -70,6 +71,7 @@ class Context(msgspec.Struct, frozen=True):
     ends: EndWatch
     live: LiveWatch
     feed: EventFeed
+    transitions: TransitionFeed
     shared: SharedAnswers
     upcoming: SharedReads[list[UpcomingHour]]
     handlers: LiveHandlers

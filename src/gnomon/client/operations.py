@@ -241,6 +241,7 @@ class Operations:
     list_events = ListMethod(events.list_events)
     list_installation_events = ListMethod(events.list_installation_events)
     follow_events = StreamMethod(events.follow_events)
+    follow_transitions = StreamMethod(events.follow_transitions)
     get_activity = CallMethod(activity.get_activity)
     get_tenant_activity = CallMethod(activity.get_tenant_activity)
     get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)

@@ -94,6 +94,7 @@ def _end_waits(context: Context) -> None:
     """Ends the requests that would last: nobody has to wait for them."""
     context.live.close()
     context.feed.close()
+    context.transitions.close()
     context.ends.close()
     context.gateway.stop()
 
@@ -203,6 +204,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("ends", context.ends.look, context.ends.rest),
         Service("live", context.live.look, context.live.rest),
         Service("feed", context.feed.look, context.feed.rest),
+        Service("transitions", context.transitions.look, context.transitions.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("handlers", context.handlers.load, clock, HANDLER_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),

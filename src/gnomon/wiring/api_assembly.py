@@ -27,6 +27,7 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSessions
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_reader import PostgresEvents
+from gnomon.store.postgres.events.transition_log import PostgresTransitionLog
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.sessions import PostgresSessions
@@ -47,6 +48,7 @@ from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.seats import StreamSeats
 from gnomon.usecases.live.shared_reads import SharedReads
+from gnomon.usecases.live.transition_feed import TransitionFeed
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.notify.subscriptions import SubscriptionDesk
 from gnomon.usecases.tasks.end_watch import EndWatch
@@ -96,6 +98,7 @@ class ApiAssembly:
             ends=EndWatch(self._store, clock, self._requests),
             live=LiveWatch(PostgresSigns(database), clock, self._seats),
             feed=EventFeed(self._event_log, clock, self._seats),
+            transitions=TransitionFeed(PostgresTransitionLog(database), clock, self._seats),
             shared=SharedAnswers(clock),
             upcoming=SharedReads(clock, UPCOMING_SECONDS),
             handlers=LiveHandlers(PostgresRoster(database)),

@@ -1,6 +1,6 @@
 """`/events/stream`: events as they happen, and from where a reader stopped."""
 
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import Hashable
 from functools import partial
 from typing import Annotated
 
@@ -12,26 +12,18 @@ from gnomon.access.principal import Role
 from gnomon.api.admin.cloud_events import CloudEvent, cloud_event
 from gnomon.api.admin.events import MOST_NUMBER
 from gnomon.api.context import Request, context_of, header_of, tenant_of
-from gnomon.api.http.answers.event_stream import (
-    KEEP_ALIVE_SECONDS,
-    LONGEST_SECONDS,
-    MEDIA_TYPE,
-    EventStream,
-    is_still_admitted,
-    only_head,
-)
+from gnomon.api.http.answers.event_stream import MEDIA_TYPE, EventStream, only_head
+from gnomon.api.http.answers.following import followed
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.reading import queried
-from gnomon.model.errors import EventsGone, InvalidTask, StoreError
+from gnomon.model.errors import InvalidTask
 from gnomon.model.insight.event_kinds import INSTALLATION
 from gnomon.model.insight.severity import Severity
-from gnomon.store.ports.insight.events import EventFilter
+from gnomon.store.ports.insight.events import EventFilter, EventRecord
 from gnomon.usecases.checks.request_fields import Strict, TaskType
-from gnomon.usecases.live.event_feed import EventFollower
 
 _DIGITS = 19
-_AGAIN_SECONDS = 1.0
-_LAST = b"last-event-id"
+LAST = b"last-event-id"
 
 
 class StreamQuery(Strict):
@@ -86,7 +78,7 @@ async def stream_installation_events(request: Request) -> ASGIResponse:
 
 async def _stream(request: Request, tenant_id: str) -> ASGIResponse:
     asked, feed = queried(request, StreamQuery), context_of(request).feed
-    last = header_of(request, _LAST)
+    last = header_of(request, LAST)
     begin = await feed.begin(asked.after if last is None else _number(last), tenant_id)
     if request.method == "HEAD":
         return only_head()
@@ -95,8 +87,8 @@ async def _stream(request: Request, tenant_id: str) -> ASGIResponse:
         severities=None if asked.severity is None else frozenset([asked.severity]),
         task_type=asked.task_type,
     )
-    opened = feed.following(_one(request), tenant_id, begin)
-    return EventStream(opened, partial(_parts, request, chosen))
+    opened = feed.following(requester(request), tenant_id, begin)
+    return EventStream(opened, partial(followed, request, feed.closed, partial(_shown, chosen)))
 
 
 def _number(text: str) -> int:
@@ -106,41 +98,15 @@ def _number(text: str) -> int:
     raise InvalidTask("Last-Event-ID must be the id of an event of this stream, a number")
 
 
-def _one(request: Request) -> Hashable | None:
+def requester(request: Request) -> Hashable | None:
     """Whose stream it is: that of a key."""
     return header_of(request, b"authorization")
 
 
-async def _parts(
-    request: Request, chosen: EventFilter, follower: EventFollower
-) -> AsyncIterator[bytes]:
-    feed, clock = context_of(request).feed, context_of(request).clock
-    began = checked = clock.monotonic()
-    yield _mark(follower)  # so that the head is sent, and where a cut stream goes on
-    while not feed.closed.is_set() and clock.monotonic() < began + LONGEST_SECONDS:
-        await clock.wait(follower.told, KEEP_ALIVE_SECONDS)
-        try:
-            events = await follower.take()
-        except EventsGone:
-            return  # the next request is told so
-        except StoreError:
-            await clock.sleep(_AGAIN_SECONDS)
-            follower.told.set()
-            events = ()
-        for event in events:
-            if chosen.matches(event):
-                yield b"id: %d\ndata: %b\n\n" % (event.number or 0, cloud_event(event))
-        if clock.monotonic() >= checked + KEEP_ALIVE_SECONDS:
-            checked = clock.monotonic()
-            if not await is_still_admitted(request):
-                return
-            yield _mark(follower)
-
-
-def _mark(follower: EventFollower) -> bytes:
-    """A comment that keeps the connection open, and says how far the stream has come: who reads
-    nothing for weeks need not be told that what it missed is past retention."""
-    return b":\nid: %d\n\n" % follower.position
+def _shown(chosen: EventFilter, event: EventRecord) -> bytes | None:
+    if not chosen.matches(event):
+        return None
+    return b"id: %d\ndata: %b\n\n" % (event.number or 0, cloud_event(event))
 
 
 router = Router("/api/v1", route_handlers=[stream_events, stream_installation_events])

@@ -1,11 +1,12 @@
 """`gnomon events`: dead letters, missed SLAs of cron jobs, breakers; and who took note of them."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gnomon import loop
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.shared.installation import Installation, of
@@ -66,6 +67,12 @@ def events(
         int | None,
         typer.Option(metavar="NUMBER", min=0, help="With --follow: first those after this one."),
     ] = None,
+    transitions: Annotated[
+        bool,
+        typer.Option(
+            "--transitions", help="With --follow: also changes of tasks whose type logs them."
+        ),
+    ] = False,
     installation: Installation = False,
     limit: Limit = 50,
     everything: Everything = False,
@@ -77,16 +84,19 @@ def events(
     \b
     gnomon events --open
     gnomon events --follow --severity error
+    gnomon events --follow --transitions --type mail
     gnomon events --installation --open
     """
     if follow and (wanted.is_open or everything):
         raise typer.BadParameter("--follow shows all that happens: not with --open or --all")
     if after is not None and not follow:
         raise typer.BadParameter("--after needs --follow")
+    if transitions and (not follow or installation):
+        raise typer.BadParameter("--transitions needs --follow, and not --installation")
     if installation and wanted.task_type is not None:
         raise typer.BadParameter("no event of the installation is about a task type")
     if follow:
-        run = partial(_follow, after, installation, wanted, as_json)
+        run = partial(_follow, after, transitions, installation, wanted, as_json)
     else:
         run = partial(_list, None if everything else limit, installation, wanted, as_json)
     remote.call(remote.api_url(settings_of(ctx), api), run)
@@ -107,18 +117,41 @@ async def _list(
 
 async def _follow(
     after: int | None,
+    transitions: bool,
     installation: bool,
     wanted: EventOptions,
     as_json: bool,
     client: "DocumentClient",
 ) -> None:
-    """Shows events as they happen, until it is interrupted."""
+    """Shows events as they happen, and transitions if they are asked for, until it is
+    interrupted."""
     found = client.follow_events(**wanted.filters(), after=after, installation=installation)
+    events = _show(found, _line, as_json)
+    if not transitions:
+        await events
+        return
+    since = "0" if after == 0 else None
+    changes = client.follow_transitions(task_type=wanted.task_type, after=since)
+    await loop.unless(_show(changes, _transition_line, as_json), events)
+
+
+async def _show(found: AsyncIterator["Json"], line: Callable[["Json"], str], as_json: bool) -> None:
     async for event in found:
         if as_json:
             output.line(compact(event))
         else:
-            output.paragraph(_line(event))
+            output.paragraph(line(event))
+
+
+def _transition_line(event: "Json") -> str:
+    """A transition in a line, in the columns of events."""
+    told = event["data"]
+    change = f"{told['from_state'] or '(new)'} -> {told['to_state'] or '(deleted)'}"
+    about = given(attempt=told["attempt"] or None, node=told["node"])
+    return (
+        f"{second(event['time'])}  {'info':<7}  task.transition  {change}  "
+        f"task_type={told['task_type']} task_id={told['task_id']} {_detail(about)}"
+    ).rstrip()
 
 
 def _line(event: "Json") -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.client.call import Call, Listing, segment
-from gnomon.client.types.tasks import EventInfo, EventReceiptInfo, FollowedEvent
+from gnomon.client.types.tasks import EventInfo, EventReceiptInfo, FollowedEvent, FollowedTransition
 from gnomon.model.insight.severity import Severity
 
 Id: TypeAlias = str | UUID
@@ -32,6 +32,24 @@ def follow_events(
         path=f"{_OF_INSTALLATION if installation else ''}/events/stream",
         query={"kind": kind, "severity": severity, "task_type": task_type, "after": after},
         answer=FollowedEvent,
+    )
+
+
+def follow_transitions(
+    *,
+    task_type: str | None = None,
+    task_id: Id | None = None,
+    after: str | None = None,
+) -> Call[FollowedTransition]:
+    """Iterates over transitions of tasks whose type logs them, as they happen, without end; or from
+    the id `after` on, "0" for all that are kept. A stream that is cut off goes on where it stopped:
+    none is left out or told twice. Raises ApiProblem with status 410 where transitions after it are
+    not kept any more."""
+    return Call(
+        method="GET",
+        path="/transitions/stream",
+        query={"task_type": task_type, "task_id": task_id, "after": after},
+        answer=FollowedTransition,
     )
 
 

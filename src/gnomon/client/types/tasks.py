@@ -287,6 +287,24 @@ class FollowedEvent(msgspec.Struct, kw_only=True):
     data: dict[str, Any]
 
 
+class StreamedTransitionInfo(TransitionInfo, kw_only=True):
+    """One change of a task's state, with its task."""
+
+    task_id: UUID
+    task_type: str
+
+
+class FollowedTransition(msgspec.Struct, kw_only=True):
+    """A transition of the stream, a CloudEvent."""
+
+    id: str  # the task and the number
+    type: str
+    source: str  # `/tenants/<id>`
+    subject: str  # the task
+    time: datetime
+    data: StreamedTransitionInfo
+
+
 class EventReceiptInfo(msgspec.Struct, kw_only=True):
     """An event that was acknowledged by a key that may not read."""
 

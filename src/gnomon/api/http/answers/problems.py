@@ -59,6 +59,7 @@ from gnomon.model.errors import (
     WaitersFull,
 )
 from gnomon.model.fleet.room import DatabaseFull
+from gnomon.model.insight.transition import TransitionsGone
 from gnomon.model.job_errors import DefinitionChanged
 from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
 from gnomon.model.session_errors import (
@@ -111,6 +112,7 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((WorkflowNotFound, WorkflowRunNotFound, OutputNotFound), 404),
     **dict.fromkeys((RunHasEnded, TooManyWorkflows), 409),
     EventsGone: 410,
+    TransitionsGone: 410,
     WorkerSessionGone: 410,
     WorkerSessionNotFound: 404,
     WrongSessionSecret: 403,
