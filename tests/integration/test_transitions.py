@@ -254,7 +254,7 @@ async def test_a_tenant_reads_its_own_and_changes_none(log: Log) -> None:
         "UPDATE gnomon.transition SET attempt = 9",
         "DELETE FROM gnomon.transition",
         "INSERT INTO gnomon.transition SELECT * FROM gnomon.transition",
-        "SELECT gnomon.append_transition('default', gen_random_uuid(), 'x', 0, 1, 1, 1, NULL, true)",
+        "SELECT gnomon.append_transition('default', NULL, 'x', 0, 1, 1, 1, NULL, true)",
     ):
         with pytest.raises(StatementRefused, match="permission denied"):
             async with log.database.scoped(DEFAULT_TENANT) as connection:
