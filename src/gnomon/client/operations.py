@@ -275,6 +275,7 @@ class Operations:
     cancel_workflow_run = CallMethod(workflows.cancel_workflow_run)
     pause_workflow_run = CallMethod(workflows.pause_workflow_run)
     resume_workflow_run = CallMethod(workflows.resume_workflow_run)
+    retry_workflow_run = CallMethod(workflows.retry_workflow_run)
     roll_back_workflow_run = CallMethod(workflows.roll_back_workflow_run)
     get_node_output = CallMethod(workflows.get_node_output)
 

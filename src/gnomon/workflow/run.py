@@ -76,6 +76,7 @@ class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     became: Becomes | None
     after: tuple[str, ...]
     compensates: str | None
+    borrowed: bool  # what became of it is lent by the run that this one retries
     waits_for: tuple[str, ...]
     attempt: int | None
     started_at: datetime | None

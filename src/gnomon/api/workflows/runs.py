@@ -28,9 +28,10 @@ from gnomon.model.workflow_errors import OutputNotFound, WorkflowRunNotFound
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Limit, Strict
-from gnomon.usecases.workflows import runs
+from gnomon.usecases.workflows import retrying, runs
 from gnomon.usecases.workflows.workflow_requests import (
     CancelWorkflowRun,
+    RetryWorkflowRun,
     RollBackWorkflowRun,
     StartAdHocRun,
     WorkflowName,
@@ -166,6 +167,39 @@ async def roll_back_workflow_run(request: Request) -> ASGIResponse:
 
 @Operation(
     "POST",
+    "/{run_id:str}/retry",
+    name="retry_workflow_run",
+    role=Role.OPERATE,
+    summary="Start a new run from some nodes of one that has ended; the others lend their outputs",
+    body=RetryWorkflowRun,
+    answers={202: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    errors=(404, 409),
+    grows=True,
+    keyed=True,
+    paced=True,
+)
+async def retry_workflow_run(request: Request) -> ASGIResponse:
+    context, by = context_of(request), principal_of(request)
+    body = await read_body(request, context.settings.api.max_payload_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, RetryWorkflowRun)
+    run = await retrying.accept_retry(
+        context.workflows,
+        context.rules,
+        by,
+        run_id_of(request),
+        asked.from_,
+        requested_origin(request),
+    )
+
+    async def act(change: PostgresTaskChange) -> Answer:
+        return answer(202, run_view(await retrying.retry(change, run)))
+
+    return await changed(request, body, act)
+
+
+@Operation(
+    "POST",
     "/{run_id:str}/pause",
     name="pause_workflow_run",
     role=Role.OPERATE,
@@ -245,6 +279,7 @@ router = Router(
         get_workflow_run,
         cancel_workflow_run,
         roll_back_workflow_run,
+        retry_workflow_run,
         pause_workflow_run,
         resume_workflow_run,
         get_node_output,

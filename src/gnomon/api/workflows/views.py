@@ -21,6 +21,7 @@ class WorkflowNodeView(msgspec.Struct, kw_only=True):
     task_id: UUID
     status: str  # of the task; SKIPPED: its turn will never come
     compensates: str | None  # the node that this one undoes, in a rollback
+    borrowed: bool  # it has run in the run that this one retries
     after: list[str]
     waits_for: list[str]
     attempt: int
@@ -114,6 +115,7 @@ def _node_view(node: WorkflowRunNode) -> WorkflowNodeView:
         task_id=node.task_id,
         status=_status(node),
         compensates=node.compensates,
+        borrowed=node.borrowed,
         after=list(node.after),
         waits_for=list(node.waits_for),
         attempt=node.attempt or 0,

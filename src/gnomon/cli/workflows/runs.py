@@ -129,6 +129,36 @@ def rollback(
 
 
 @app.command()
+def retry(
+    ctx: typer.Context,
+    run_id: RunId,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="NODE", help="Begin here; can be given again."),
+    ] = None,
+    watch: Watch = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Start a new run from nodes of one that has ended, and print its id.
+
+    These nodes and all below them run again, and the others lend their outputs. Without --from it
+    begins at what did not go well.
+
+    \b
+    gnomon workflows runs retry 0199f3a2-7c1e-7d43 --from load --watch
+    """
+
+    async def act(client: "DocumentClient") -> "Json":
+        whole = await run_id_of(client, run_id)
+        made: Json = await client.retry_workflow_run(whole, nodes=nodes or ())
+        return await started(client, made, watch=watch, as_json=as_json)
+
+    run = remote.call(remote.api_url(settings_of(ctx), api), act)
+    tell_started(run, as_json=as_json, watched=watch)
+
+
+@app.command()
 def pause(ctx: typer.Context, run_ids: RunIds, as_json: AsJson = False, api: ApiUrl = None) -> None:
     """Pause runs: what is running goes on, and nothing else starts.
 

@@ -1,5 +1,6 @@
 """Workflows and their runs."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -121,6 +122,18 @@ def roll_back_workflow_run(
     """Undoes the completed nodes of a run, the last ones first, by their compensations; also of one
     that has ended."""
     return _changed(f"{_run(run_id)}/rollback", {"interrupt": interrupt}, idempotency_key)
+
+
+def retry_workflow_run(
+    run_id: str | UUID,
+    *,
+    nodes: Sequence[str] = (),
+    idempotency_key: str | None = None,
+) -> Call[ChangedRun]:
+    """Starts a new run in which these nodes of a run that has ended, and all below them, run again;
+    without any, those that did not go well. The others lend their outputs."""
+    body = {"from": list(nodes)} if nodes else {}
+    return _changed(f"{_run(run_id)}/retry", body, idempotency_key)
 
 
 def pause_workflow_run(

@@ -89,6 +89,7 @@ class WorkflowNodeInfo(msgspec.Struct, kw_only=True):
     task_id: UUID
     status: str
     compensates: str | None  # the node that this one undoes, in a rollback
+    borrowed: bool  # it has run in the run that this one retries
     after: list[str]
     waits_for: list[str]
     attempt: int

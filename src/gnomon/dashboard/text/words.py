@@ -58,6 +58,7 @@ DONE = {
     "delete": "The task was deleted.",
     "retry": "It runs again.",
     "cancel": "It was cancelled, or is being interrupted.",
+    "rollback": "It is being rolled back.",
     "pause": "It is paused.",
     "resume": "It is resumed.",
     "reschedule": "Its time was changed.",

@@ -112,6 +112,16 @@ class RunHandle(Generic[R]):
     def cancel_sync(self, *, interrupt: bool = False) -> None:
         self._app.sync_client.cancel_workflow_run(self.id, interrupt=interrupt)
 
+    async def retry(self, *nodes: str) -> "RunHandle[R]":
+        """Starts a new run in which these steps of this one, and all below them, run again; without
+        any, those that did not go well. The others lend their outputs. This run must have ended."""
+        found = await self._app.client.retry_workflow_run(self.id, nodes=nodes)
+        return RunHandle(self._app, found.run_id, self._place)
+
+    def retry_sync(self, *nodes: str) -> "RunHandle[R]":
+        found = self._app.sync_client.retry_workflow_run(self.id, nodes=nodes)
+        return RunHandle(self._app, found.run_id, self._place)
+
     async def roll_back(self, *, interrupt: bool = False) -> None:
         """Undoes the completed steps of the run by their compensations, the last ones first; what
         has not started never does. Also of a run that has ended."""

@@ -38,7 +38,12 @@ async def put(
 
 def definition_of(workflow: WorkflowVersion) -> WorkflowDefinition:
     """The definition, to be run."""
-    return _definition.decode(workflow.definition)
+    return definition_in(workflow.definition)
+
+
+def definition_in(text: bytes) -> WorkflowDefinition:
+    """A definition as it was stored."""
+    return _definition.decode(text)
 
 
 def masked(definition: bytes) -> bytes:

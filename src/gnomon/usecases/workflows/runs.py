@@ -79,6 +79,7 @@ def accept_run(
         fail_fast=definition.fail_fast,
         workflow=definition.name,
         version=version,
+        definition=msgspec.json.encode(definition) if version is None else None,
         compensations=compensations,
     )
 
@@ -94,7 +95,7 @@ def check_definition(rules: TenantRules, by: Principal, definition: WorkflowDefi
 async def start(change: PostgresTaskChange, run: NewWorkflowRun) -> ReadWorkflowRun:
     """Stores a run and its tasks. Raises QuotaExceeded."""
     await change.insert([NewTask(each.task) for each in run.nodes])
-    first = {each.task.id for each in run.nodes if not each.is_blocked}
+    first = {each.task.id for each in run.nodes if not each.is_blocked}  # the chore starts others
     change.due[:] = [entry for entry in change.due if entry.key.id in first]
     await change.workflows.insert(run)
     return await change.workflows.read(run.id)

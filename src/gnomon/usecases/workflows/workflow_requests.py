@@ -65,6 +65,15 @@ class CancelWorkflowRun(Strict):
     rollback: bool = False  # completed nodes are undone
 
 
+class RetryWorkflowRun(Strict):
+    """The nodes from which a new run begins: they and all below them run again. Without any: those
+    that did not go well."""
+
+    from_: Annotated[tuple[NodeName, ...], msgspec.Meta(min_length=1, max_length=1000)] | None = (
+        msgspec.field(default=None, name="from")
+    )
+
+
 class RollBackWorkflowRun(Strict):
     """Options of rolling a run back."""
 

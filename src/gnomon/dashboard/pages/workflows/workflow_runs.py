@@ -22,7 +22,7 @@ from gnomon.dashboard.text.workflow_words import run_summary as told_summary
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.checks.validation import of_texts
-from gnomon.usecases.workflows import runs
+from gnomon.usecases.workflows import retrying, runs
 from gnomon.workflow.run import WorkflowRunStatus
 
 HERE = "/workflow-runs"
@@ -106,6 +106,7 @@ async def show_run(request: Request) -> ASGIResponse:
             if view.status in statuses and view.finished_at is None
         ],
         given=None if found.run.input is None else shown_json(found.run.input),
+        may_retry=view.finished_at is not None and view.status not in _ROLLED_BACK,
         may_roll_back=found.run.rolls_back and view.status not in _ROLLED_BACK,
         here=f"{HERE}/{run_id}",
     )
@@ -142,6 +143,19 @@ async def roll_back(request: Request) -> ASGIResponse:
     return redirect(f"{HERE}/{run_id}?done=rollback")
 
 
+@PageRoute("POST", f"{HERE}/{{run_id:str}}/retry", role=Role.OPERATE)
+async def retry(request: Request) -> ASGIResponse:
+    form = await read_form(request, OVERHEAD_BYTES)
+    by, context = principal_of(request), context_of(request)
+    first = [each for each in (form.get("from") or "").split() if each] or None
+    run = await retrying.accept_retry(
+        context.workflows, context.rules, by, run_id_of(request), first
+    )
+    async with context.store.change(by.tenant_id) as change:
+        await retrying.retry(change, run)
+    return redirect(f"{HERE}/{run.id}?done=retry")
+
+
 @PageRoute("POST", f"{HERE}/{{run_id:str}}/pause", role=Role.OPERATE)
 async def pause(request: Request) -> ASGIResponse:
     return await _paused(request, paused=True)
@@ -160,4 +174,4 @@ async def _paused(request: Request, *, paused: bool) -> ASGIResponse:
     return redirect(f"{HERE}/{run_id}?done={'pause' if paused else 'resume'}")
 
 
-ROUTES = (show_runs, show_run, cancel, roll_back, pause, resume)
+ROUTES = (show_runs, show_run, cancel, retry, roll_back, pause, resume)

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.tasks.task import Submission
-from gnomon.workflow.graph import Becomes, GraphNode, OnFailure, When
+from gnomon.workflow.graph import Becomes, Graph, GraphNode, OnFailure, When
 from gnomon.workflow.run import WorkflowRun, WorkflowRunNode
 
 RULE_CODES = {When.ALL_SUCCEEDED: 0, When.ALL_DONE: 1, When.ANY_FAILED: 2, When.ANY_SUCCEEDED: 3}
@@ -51,6 +51,7 @@ class NewWorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     definition: bytes | None = None  # JSON, of a run that is of no workflow
     retry_of: UUID | None = None
     compensations: Sequence[NewCompensation] = ()
+    borrowed: Graph = {}  # nodes of `retry_of` that lend what became of them
 
 
 MOST_WORKFLOWS = 200  # of a tenant

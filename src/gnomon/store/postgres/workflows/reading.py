@@ -115,6 +115,7 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
         became=None if row["became"] is None else BECOMES[row["became"]],
         after=tuple(row["after"]),
         compensates=row["compensates"],
+        borrowed=row["borrows"] is not None,
         waits_for=tuple(row["waits_for"] or ()),
         attempt=row["attempt"],
         started_at=row["started_at"],

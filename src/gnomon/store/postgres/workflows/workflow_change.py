@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.clock import new_id
 from gnomon.limits.limiter import Limiter
 from gnomon.model.workflow_errors import RunHasEnded, WorkflowRunNotFound
 from gnomon.store.ports.dispatch import Entry
@@ -60,16 +61,19 @@ class PostgresWorkflowChange:
             bool(run.compensations),
         )
         await self._bind(run)
+        if run.borrowed:
+            await self._borrow(run)
         await keep_compensations(self._connection, run, self._limiters)
 
     async def _bind(self, run: NewWorkflowRun) -> None:
         graph = {each.name: each.node for each in run.nodes}
         ids = {each.name: each.task.id for each in run.nodes}
-        last = last_nodes(graph)
+        last = [name for name in last_nodes({**run.borrowed, **graph}) if name in ids]
         edges = [
             (ids[parent], ids[name], used_at_death(node.when))
             for name, node in graph.items()
             for parent in node.after
+            if parent in ids
         ]
         edges += [(ids[name], run.id, False) for name in last]
         parents, children, at_death = zip(*edges, strict=True)
@@ -88,6 +92,22 @@ class PostgresWorkflowChange:
             children,
             at_death,
         )
+
+    async def _borrow(self, run: NewWorkflowRun) -> None:
+        names = list(run.borrowed)
+        await self._connection.execute(
+            query("borrow_nodes"),
+            run.tenant_id,
+            run.id,
+            run.retry_of,
+            names,
+            [new_id(run.created_at) for _ in names],
+        )
+
+    async def locked(self, run_id: UUID) -> ReadWorkflowRun:
+        """A run that does not change until the transaction ends. Raises WorkflowRunNotFound."""
+        await self._lock(run_id)
+        return await self.read(run_id)
 
     async def cancel(self, run_id: UUID, reason: str, *, interrupt: bool) -> ReadWorkflowRun:
         """Cancel a run; its tasks follow. Raises WorkflowRunNotFound, RunHasEnded."""

@@ -98,6 +98,12 @@ class PostgresWorkflows:
         output = None if row["output"] is None else row["output"].encode()
         return NodeOutput(node, BECOMES[row["state"]], output, row["too_large"], row["finished_at"])
 
+    async def run_definition(self, tenant_id: str, run_id: UUID) -> bytes | None:
+        """The definition of a run of no workflow."""
+        async with self._database.scoped(tenant_id) as connection:
+            found = await connection.fetchval(query("run_definition"), tenant_id, run_id)
+        return None if found is None else str(found).encode()
+
     async def list_runs(
         self,
         tenant_id: str,

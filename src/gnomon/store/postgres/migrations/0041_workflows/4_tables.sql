@@ -66,6 +66,7 @@ CREATE TABLE gnomon.workflow_node (
     template   json,                    -- what is worked out when its turn has come; null once it is
     signal     text,                    -- that it waits for, once its turn has come
     due_at     timestamptz,             -- likewise: until when
+    borrows    uuid,                    -- the task of another run that this node has its result from
     compensates text,                   -- the node that this one undoes, in a rollback
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
