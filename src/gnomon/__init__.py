@@ -122,8 +122,11 @@ if TYPE_CHECKING:
     )
     from gnomon.client.types.workflows import (
         NodeOutputInfo,
+        SentSignal,
+        SignalInfo,
         StartedRun,
         StoredWorkflow,
+        WaitSpec,
         WorkflowInfo,
         WorkflowItem,
         WorkflowNodeInfo,
@@ -172,6 +175,7 @@ if TYPE_CHECKING:
         Step,
         webhook,
     )
+    from gnomon.sdk.workflow.waiting import wait_for_signal, wait_for_time
     from gnomon.sdk.workflow.workflow import Workflow
 
 __version__ = VERSION
@@ -275,6 +279,8 @@ __all__ = [
     "SavedViewInfo",
     "ScheduleSpec",
     "Scheme",
+    "SentSignal",
+    "SignalInfo",
     "Snooze",
     "StartDelayInfo",
     "StartedRun",
@@ -311,6 +317,7 @@ __all__ = [
     "UnknownHandler",
     "UpcomingHourInfo",
     "UsageInfo",
+    "WaitSpec",
     "WaitTimeout",
     "WebhookKeyInfo",
     "WebhookSecretInfo",
@@ -331,6 +338,8 @@ __all__ = [
     "is_in",
     "load_app",
     "verify_webhook",
+    "wait_for_signal",
+    "wait_for_time",
     "webhook",
 ]
 
@@ -506,8 +515,11 @@ _MODULES = {
         "Snooze",
     ),
     "gnomon.client.types.workflows": (
+        "SentSignal",
+        "SignalInfo",
         "StartedRun",
         "StoredWorkflow",
+        "WaitSpec",
         "WorkflowInfo",
         "WorkflowItem",
         "WorkflowNodeInfo",
@@ -530,6 +542,10 @@ _MODULES = {
     "gnomon.sdk.workflow.steps": (
         "Step",
         "webhook",
+    ),
+    "gnomon.sdk.workflow.waiting": (
+        "wait_for_signal",
+        "wait_for_time",
     ),
     "gnomon.sdk.workflow.workflow": ("Workflow",),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.conftest import PostgresServer, fresh_database
 
-from gnomon import Gnomon, ResultUnavailable, WorkflowFailed
+from gnomon import Gnomon, ResultUnavailable, WorkflowFailed, wait_for_signal, wait_for_time
 from gnomon.testing import NothingRuns, VirtualGnomon, virtual_gnomon
 
 app = Gnomon()
@@ -53,6 +53,13 @@ def skipping(cents: int) -> str:
     return tell.step("much").only_if(charged.output > 50).output
 
 
+@app.workflow
+def approving(text: str) -> str:
+    approved = wait_for_signal("approved", str, timeout="1h", otherwise="nobody")
+    cooled = wait_for_time("2h").after(approved)
+    return tell.step(f"{text} by {approved.output}").after(cooled).output
+
+
 @pytest.fixture
 async def g(postgres: PostgresServer) -> AsyncIterator[VirtualGnomon]:
     async with (
@@ -75,6 +82,7 @@ async def test_outputs_go_from_step_to_step(g: VirtualGnomon) -> None:
 
 async def test_a_worker_registers_the_workflows_of_its_app(g: VirtualGnomon) -> None:
     assert [(each.name, each.version) for each in await g.client.list_workflows()] == [
+        ("approving", 1),
         ("order", 1),
         ("skipping", 1),
     ]
@@ -122,3 +130,15 @@ async def test_a_run_that_is_cancelled_ends(g: VirtualGnomon) -> None:
     await run.cancel()
     with pytest.raises(WorkflowFailed, match="CANCELLED"):
         await run.result()
+
+
+async def test_steps_wait_for_a_signal_and_for_a_time(g: VirtualGnomon) -> None:
+    run, nobodys = await approving.start("tea"), await approving.start("pot")
+    await g.drain()
+    await run.signal("approved", "Ada")
+    await g.advance("1h59m")
+    assert await run.status() == "RUNNING"
+    await g.advance("2m")
+    assert await run.result() == "tea by Ada"
+    await g.advance("1h")
+    assert await nobodys.result() == "pot by nobody"

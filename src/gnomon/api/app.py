@@ -45,7 +45,7 @@ from gnomon.api.tasks import (
     tasks,
 )
 from gnomon.api.workers import worker_sessions
-from gnomon.api.workflows import runs, workflows
+from gnomon.api.workflows import runs, signals, workflows
 
 
 def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> ASGIApp:
@@ -79,6 +79,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             bulk_operations.router,
             cron_jobs.router,
             workflows.router,
+            signals.router,
             runs.router,
             events.router,
             events.installation_router,

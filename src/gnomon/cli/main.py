@@ -32,6 +32,7 @@ from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
 from gnomon.cli.tasks import bulk, dead, events, levels, submit, tasks
+from gnomon.cli.workflows import signals as signals
 from gnomon.cli.workflows import workflows
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable

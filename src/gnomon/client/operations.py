@@ -277,6 +277,7 @@ class Operations:
     resume_workflow_run = CallMethod(workflows.resume_workflow_run)
     retry_workflow_run = CallMethod(workflows.retry_workflow_run)
     roll_back_workflow_run = CallMethod(workflows.roll_back_workflow_run)
+    signal_workflow_run = CallMethod(workflows.signal_workflow_run)
     get_node_output = CallMethod(workflows.get_node_output)
 
     create_key = CallMethod(access.create_key)

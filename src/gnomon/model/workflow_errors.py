@@ -53,3 +53,24 @@ class RunHasEnded(GnomonError):
         self.status = status
         self.action = action
         self.remedy = remedy
+
+
+class SignalDiffers(GnomonError):
+    """A signal of this name was sent before, with other data."""
+
+    def __init__(self, run_id: UUID, name: str) -> None:
+        super().__init__(
+            f"the signal {name} was sent to workflow run {run_id} before, with other data: the "
+            "first one holds"
+        )
+        self.run_id = run_id
+        self.name = name
+
+
+class TooManySignals(GnomonError):
+    """As many signals as are kept for a run."""
+
+    def __init__(self, run_id: UUID, most: int) -> None:
+        super().__init__(f"workflow run {run_id} has {most} signals, which is as many as are kept")
+        self.run_id = run_id
+        self.most = most

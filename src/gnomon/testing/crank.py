@@ -39,7 +39,7 @@ SELECT
         AS next_plan,
     least(
         (SELECT min(deadline) FROM gnomon.workflow_run WHERE state = 0 AND deadline > $1),
-        (SELECT min(due_at) FROM gnomon.workflow_node WHERE due_at > $1)
+        (SELECT min(due_at) FROM gnomon.workflow_node WHERE step = -1 AND due_at > $1)
     ) AS next_step,
     (SELECT min(run_until) FROM gnomon.task WHERE state = 1) - make_interval(secs => $4)
         AS deadline

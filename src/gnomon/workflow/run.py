@@ -26,6 +26,16 @@ class WorkflowRunState(IntEnum):
         return self >= WorkflowRunState.SUCCEEDED
 
 
+class WorkflowNodeKind(IntEnum):
+    """The kind of a node as it is stored."""
+
+    TASK = 0
+    WAIT = 1
+    MAPPED = 2
+    ELEMENT = 3  # of a mapped one
+    SPAWNED = 4
+
+
 class WorkflowRunStatus(StrEnum):
     """The status of a run as the API shows it."""
 
@@ -82,3 +92,5 @@ class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     error: str | None
+    signal: str | None = None  # that it waits for now
+    waits_until: datetime | None = None  # likewise

@@ -7,6 +7,7 @@ import msgspec
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.workflow.condition import holds
 from gnomon.workflow.template import CannotRender, TemplateValues, rendered, rendered_text
+from gnomon.workflow.wait import NodeWait
 
 
 class NodeTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -17,22 +18,32 @@ class NodeTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str | None = None
     headers: Mapping[str, str] | None = None
     condition: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    wait: NodeWait | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the input of the run is all that it needs."""
+        return not self.reads and self.condition is msgspec.UNSET and self.wait is None
 
 
 class NodeTurn(msgspec.Struct, frozen=True):
     """What a node has become when its turn came."""
 
-    buried: bool = False  # its template does not fit
     skipped: bool = False
     payload: bytes | None = None  # None: it stays as it is
     target: Target | None = None  # likewise
+
+
+def is_skipped(template: NodeTemplate, values: TemplateValues) -> bool:
+    """Whether its condition does not hold. Raises CannotRender."""
+    return template.condition is not msgspec.UNSET and not holds(bytes(template.condition), values)
 
 
 def turn_of(
     template: NodeTemplate, target: Target, values: TemplateValues, most_bytes: int
 ) -> NodeTurn:
     """Raises CannotRender."""
-    if template.condition is not msgspec.UNSET and not holds(bytes(template.condition), values):
+    if is_skipped(template, values):
         return NodeTurn(skipped=True)
     payload = None
     if template.payload is not msgspec.UNSET:

@@ -28,6 +28,8 @@ class WorkflowNodeView(msgspec.Struct, kw_only=True):
     started_at: Moment | None
     finished_at: Moment | None
     error: str | None
+    waits_for_signal: str | None = None
+    waits_until: Moment | None = None  # for a signal, or for the time itself
 
 
 class WorkflowRunSummary(msgspec.Struct, kw_only=True):
@@ -122,6 +124,8 @@ def _node_view(node: WorkflowRunNode) -> WorkflowNodeView:
         started_at=node.started_at,
         finished_at=node.finished_at,
         error=node.error,
+        waits_for_signal=node.signal,
+        waits_until=node.waits_until,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gnomon.cli.shared.output import span
+from gnomon.cli.shared.output import moment, span
 from gnomon.cli.shared.tables import cell_length, cut
 
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ def _facts(node: "Json", joined: Sequence[str], now: datetime) -> Iterable[str]:
         yield span(round(max(0.0, (end - datetime.fromisoformat(started)).total_seconds()), 1))
     if (node.get("attempt") or 0) > 1:
         yield f"attempt {node['attempt']}"
+    yield from _waits(node)
     waits = node.get("waits_for") or []
     if joined and waits:
         yield f"waits for {_listed(waits)}"
@@ -165,6 +166,15 @@ def _facts(node: "Json", joined: Sequence[str], now: datetime) -> Iterable[str]:
         yield f"after {_listed(joined)}"
     if node.get("error"):
         yield " ".join(str(node["error"]).split())
+
+
+def _waits(node: "Json") -> Iterable[str]:
+    """What a node that waits waits for."""
+    signal, until = node.get("waits_for_signal"), node.get("waits_until")
+    if signal:
+        yield f"waits for the signal {signal}"
+    elif until:
+        yield f"waits until {moment(until)}"
 
 
 def _listed(names: Sequence[str]) -> str:

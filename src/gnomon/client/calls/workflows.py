@@ -9,6 +9,8 @@ import msgspec
 from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.workflows import (
     NodeOutputInfo,
+    SentSignal,
+    SignalInfo,
     StartedRun,
     StoredWorkflow,
     WorkflowInfo,
@@ -148,6 +150,25 @@ def resume_workflow_run(
 ) -> Call[ChangedRun]:
     """Resumes a paused run."""
     return _changed(f"{_run(run_id)}/resume", key=idempotency_key)
+
+
+def signal_workflow_run(
+    run_id: str | UUID,
+    name: str,
+    data: Any = None,
+    *,
+    idempotency_key: str | None = None,
+) -> Call[SignalInfo | SentSignal]:
+    """Sends a signal to a run: nodes that wait for it, now or later, go on with its data."""
+    return Call(
+        method="POST",
+        path=f"{_run(run_id)}/signals/{segment(name)}",
+        body={"data": data},
+        answer=SignalInfo,
+        receipt=SentSignal,
+        keyed=True,
+        key=idempotency_key,
+    )
 
 
 def get_node_output(run_id: str | UUID, node: str) -> Call[NodeOutputInfo]:

@@ -38,6 +38,16 @@ class WorkflowTaskSpec(Spec, kw_only=True):
     warn_after_seconds: float | None = None
 
 
+class WaitSpec(Spec, kw_only=True):
+    """What a node waits for: a signal, or some seconds, or until a moment."""
+
+    signal: str | None = None
+    timeout_seconds: float | None = None
+    timeout_result: Any = msgspec.UNSET
+    seconds: float | None = None
+    until: str | None = None
+
+
 class WorkflowNodeSpec(WorkflowTaskSpec, kw_only=True):
     """A node: a task, the nodes that it comes after, and when it runs. `compensate` undoes it where
     the run is rolled back after it has completed; it may read the result of the node itself."""
@@ -47,6 +57,7 @@ class WorkflowNodeSpec(WorkflowTaskSpec, kw_only=True):
     condition: Mapping[str, Any] | None = msgspec.field(default=None, name="if")
     on_failure: OnNodeFailure | None = None
     compensate: WorkflowTaskSpec | None = None
+    wait_for: WaitSpec | None = None
 
 
 class WorkflowSpec(Spec, kw_only=True):
@@ -96,6 +107,8 @@ class WorkflowNodeInfo(msgspec.Struct, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     error: str | None
+    waits_for_signal: str | None = None
+    waits_until: datetime | None = None
 
 
 class WorkflowRunItem(msgspec.Struct, kw_only=True):
@@ -135,3 +148,20 @@ class NodeOutputInfo(msgspec.Struct, kw_only=True):
     result: Any
     too_large: bool
     finished_at: datetime
+
+
+class SignalInfo(msgspec.Struct, kw_only=True):
+    """A signal that was sent to a run: the first of its name."""
+
+    run_id: UUID
+    signal: str
+    data: Any = None
+    sent_at: datetime | None = None
+    sent_by: str | None = None
+
+
+class SentSignal(msgspec.Struct, kw_only=True):
+    """The run and name of a signal: all that is told to a key without the role `read`."""
+
+    run_id: UUID
+    signal: str

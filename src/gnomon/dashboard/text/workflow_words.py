@@ -1,6 +1,7 @@
 """How runs of workflows, and their nodes, read on pages."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from markupsafe import Markup
@@ -73,11 +74,20 @@ def node_note(name: str, node: dict[str, Any]) -> str:
     wait = node.get("wait_for") or {}
     if wait.get("signal"):
         return f"waits for the signal {wait['signal']}"
+    if wait.get("until"):
+        return f"waits until {wait['until']}"
     if wait:
         return f"waits {span(wait.get('seconds'))}"
     target = node.get("target") or {}
     called = node.get("callback_url") or target.get("url") or node.get("task_type") or name
     return f"{called}, for each" if node.get("map") else str(called)
+
+
+def waiting_note(signal: str | None, until: datetime | None) -> str:
+    """What a node of a run waits for at this moment."""
+    if signal is not None:
+        return f"signal {signal}"
+    return "" if until is None else f"until {until:%Y-%m-%d %H:%M}"
 
 
 def _listed(names: Sequence[str]) -> str:

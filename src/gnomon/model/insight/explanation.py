@@ -87,6 +87,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     stuck_reason: str | None = None
     waits_for: tuple[WaitedFor, ...] = ()  # of a node of a workflow
     run_paused: bool = False  # the run of the workflow
+    waits_signal: str | None = None  # that the node waits for
+    waits_until: datetime | None = None  # likewise
 
 
 class HoldKind(StrEnum):
@@ -313,6 +315,8 @@ def _why_blocked(task: Task, around: Circumstances) -> str:
 def _why_node_blocked(task: Task, around: Circumstances) -> str:
     if around.run_paused:
         return "Its workflow run is paused: it goes on once the run is resumed."
+    if around.waits_signal is not None or around.waits_until is not None:
+        return _why_node_waits(task, around)
     if not around.waits_for:
         return "Its turn in its workflow run has come: it starts in a moment."
     names = [each.node for each in around.waits_for]
@@ -324,6 +328,17 @@ def _why_node_blocked(task: Task, around: Circumstances) -> str:
     if dead:
         held = f" {dead[0]} is a dead letter: retry it, and the run goes on by itself."
     return f"It is node {task.workflow_node} of a workflow run, and waits for {shown}.{held}"
+
+
+def _why_node_waits(task: Task, around: Circumstances) -> str:
+    end = "" if around.waits_until is None else f" until {_stamp(around.waits_until)}"
+    if around.waits_signal is None:
+        return f"It is node {task.workflow_node} of a workflow run, and waits{end}."
+    return (
+        f"It is node {task.workflow_node} of a workflow run, and waits for the signal "
+        f"{around.waits_signal}{end}: `gnomon workflows runs signal {task.workflow_run_id} "
+        f"{around.waits_signal}` sends it."
+    )
 
 
 def _facts(task: Task, around: Circumstances) -> Iterator[str]:

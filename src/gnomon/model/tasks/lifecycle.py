@@ -89,6 +89,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.BLOCKED, Event.UNBLOCK): State.WAITING,
     (State.BLOCKED, Event.CANCEL): State.CANCELLED,
     (State.BLOCKED, Event.GIVE_UP): State.DEAD,  # a node of a workflow whose template does not fit
+    (State.BLOCKED, Event.SUCCEED): State.COMPLETED,  # one that only waits, or is mapped
     (State.BLOCKED, Event.CHANGE): State.BLOCKED,
     (State.DEAD, Event.REDRIVE): State.WAITING,
     (State.DEAD, Event.RESOLVE): State.RESOLVED,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gnomon.client.types.workflows import WorkflowNodeSpec, WorkflowTaskSpec
+from gnomon.client.types.workflows import WaitSpec, WorkflowNodeSpec, WorkflowTaskSpec
 from gnomon.sdk.errors import InvalidWorkflow
 from gnomon.sdk.workflow.references import INPUT, Mark, marked, marks
 from gnomon.sdk.workflow.steps import Step, StepTask
@@ -78,10 +78,13 @@ class Rendering:
     def task(self, task: StepTask) -> dict[str, Any]:
         """The fields of a task, with its payload."""
         payload = None if task.payload is None else self.document(task.payload)
-        plain = {
-            name: self._text(v) if isinstance(v, str) else v for name, v in task.fields.items()
-        }
+        plain = {name: self._field(value) for name, value in task.fields.items()}
         return {**plain, "payload": payload}
+
+    def _field(self, value: Any) -> Any:
+        if isinstance(value, WaitSpec) and value.until is not None:
+            return msgspec.structs.replace(value, until=self._text(value.until))
+        return self._text(value) if isinstance(value, str) else value
 
     def document(self, value: Any) -> Any:
         """A value as JSON, with placeholders."""

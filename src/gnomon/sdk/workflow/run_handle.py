@@ -144,6 +144,15 @@ class RunHandle(Generic[R]):
     def resume_sync(self) -> None:
         self._app.sync_client.resume_workflow_run(self.id)
 
+    async def signal(self, name: str, data: Any = None) -> None:
+        """Sends a signal: steps that wait for it, now or later, go on with its data. The first of
+        a name holds; the same again changes nothing."""
+        await self._app.client.signal_workflow_run(self.id, name, data)
+
+    def signal_sync(self, name: str, data: Any = None) -> None:
+        """As `signal`, from synchronous code."""
+        self._app.sync_client.signal_workflow_run(self.id, name, data)
+
     def _steps(self, timeout: Duration | None) -> Callable[[Rules], Steps[R]]:
         seconds = None if timeout is None else seconds_of(timeout)
         return lambda rules: _result(self.id, seconds, self._place, rules)

@@ -11,18 +11,26 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
 from gnomon.model.targets.blanks import may_have_blanks
-from gnomon.model.targets.target import HttpTarget
+from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.submit import allowed
 from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.workflows.node_waits import (
+    WAITING,
+    check_only_waits,
+    until_references,
+    wait_of,
+)
 from gnomon.usecases.workflows.workflow_requests import WorkflowNodeBody
 from gnomon.workflow.condition import check_condition
 from gnomon.workflow.graph import Graph
+from gnomon.workflow.run import WorkflowNodeKind
 from gnomon.workflow.template import CannotRender, Reference, TemplateValues, references
 from gnomon.workflow.turn import NodeTemplate, turn_of
+from gnomon.workflow.wait import NodeWait
 
 _NOT_OF_NODES = (
     "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key",
@@ -36,6 +44,11 @@ class Requested(NamedTuple):
     by: Principal
     now: datetime
     origin: Origin | None
+
+
+def kind_of(body: WorkflowNodeBody) -> WorkflowNodeKind:
+    """The kind of a node."""
+    return WorkflowNodeKind.TASK if body.wait_for is None else WorkflowNodeKind.WAIT
 
 
 class NodeTasks:
@@ -58,8 +71,12 @@ class NodeTasks:
         _check_no_times(body, "they start when their turn has come")
         fields = {each: getattr(body, each) for each in _TASK_FIELDS}
         fields["task_type"] = body.task_type or name
+        if body.wait_for is not None:
+            check_only_waits(body)
+            fields["target"] = PythonTarget(WAITING)
         task = allowed(self._rules, self._by, SubmitTask(**fields), self._now, None, self._origin)
-        return self._with_template(task, self._template(name, body.if_, task))
+        wait = None if body.wait_for is None else wait_of(body.wait_for)
+        return self._with_template(task, self._template(name, body.if_, task, wait))
 
     def compensation_of(self, name: str, body: SubmitTask) -> tuple[Submission, bytes | None]:
         """What undoes a node: it may read the results of the node and of those above it."""
@@ -71,9 +88,10 @@ class NodeTasks:
     def _with_template(
         self, task: Submission, found: NodeTemplate | None
     ) -> tuple[Submission, bytes | None]:
-        if found is not None and not found.reads and found.condition is msgspec.UNSET:
+        if found is not None and found.is_known:
             task, found = self._filled(task, found), None
-        if (found is None or found.payload is msgspec.UNSET) and self._values is not None:
+        whole = found is None or (found.payload is msgspec.UNSET and found.wait is None)
+        if whole and self._values is not None:
             self.work += check_schema_in_thread(
                 self._rules, task.tenant_id, task.task_type, task.payload
             )
@@ -84,6 +102,7 @@ class NodeTasks:
         name: str,
         if_: msgspec.Raw | msgspec.UnsetType,
         task: Submission,
+        wait: NodeWait | None = None,
         *,
         itself: bool = False,
     ) -> NodeTemplate | None:
@@ -99,9 +118,12 @@ class NodeTasks:
             read += check(references(text, "/if"))
             condition = msgspec.Raw(text)
         url, headers = _templates_of_target(task, read, check)
-        if payload is msgspec.UNSET and condition is msgspec.UNSET and url is None and not headers:
-            return None
-        return NodeTemplate(tuple(dict.fromkeys(read)), payload, url, headers or None, condition)
+        if wait is not None:
+            read += check(until_references(wait))
+        found = NodeTemplate(
+            tuple(dict.fromkeys(read)), payload, url, headers or None, condition, wait
+        )
+        return None if found == NodeTemplate() else found
 
     def _filled(self, task: Submission, template: NodeTemplate) -> Submission:
         """The task, where all that it needs is known already."""

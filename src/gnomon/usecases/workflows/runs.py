@@ -26,7 +26,7 @@ from gnomon.usecases.checks.request_moments import latest_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.submit_batch import MOST_WORK
 from gnomon.usecases.tasks.task_template import payload_of
-from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested
+from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested, kind_of
 from gnomon.usecases.workflows.workflow_requests import WorkflowDefinition
 from gnomon.workflow.graph import Graph, GraphNode, children_of, escaped, graph_of
 from gnomon.workflow.template import TemplateValues
@@ -58,7 +58,13 @@ def accept_run(
     ids = _ids(graph, now)
     tasks = NodeTasks(rules, Requested(by, now, origin), graph, TemplateValues(run_id, given))
     nodes = [
-        NewNode(name, graph[name], msgspec.structs.replace(task, id=ids[name]), template)
+        NewNode(
+            name,
+            graph[name],
+            msgspec.structs.replace(task, id=ids[name]),
+            template,
+            kind_of(definition.nodes[name]),
+        )
         for name, (task, template) in _tasks(tasks, graph, definition).items()
     ]
     compensations = [

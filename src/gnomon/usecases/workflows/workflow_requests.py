@@ -6,6 +6,7 @@ import msgspec
 
 from gnomon.usecases.checks.request_fields import LONGEST_DELAY, Json, Strict
 from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.workflows.node_waits import WaitFor
 from gnomon.workflow.graph import MOST_EDGES, MOST_NODES, OnFailure, When
 
 NodeName = Annotated[
@@ -30,6 +31,7 @@ class WorkflowNodeBody(SubmitTask):
     on_failure: OnFailure = OnFailure.FAIL
     if_: Json | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="if")
     compensate: SubmitTask | None = None  # what undoes it, in a rollback
+    wait_for: WaitFor | None = None
 
 
 class WorkflowDefinition(Strict):

@@ -81,6 +81,8 @@ from gnomon.model.subscription_errors import (
 from gnomon.model.workflow_errors import (
     OutputNotFound,
     RunHasEnded,
+    SignalDiffers,
+    TooManySignals,
     TooManyWorkflows,
     WorkflowNotFound,
     WorkflowRunNotFound,
@@ -110,7 +112,7 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
     **dict.fromkeys((WorkflowNotFound, WorkflowRunNotFound, OutputNotFound), 404),
-    **dict.fromkeys((RunHasEnded, TooManyWorkflows), 409),
+    **dict.fromkeys((RunHasEnded, TooManyWorkflows, SignalDiffers, TooManySignals), 409),
     EventsGone: 410,
     TransitionsGone: 410,
     WorkerSessionGone: 410,

@@ -17,7 +17,7 @@ from gnomon.dashboard.drawing.run_gantt import NodeSpan, run_gantt
 from gnomon.dashboard.drawing.workflow_graph import GraphNodeView, workflow_graph
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.json_tree import shown_json
-from gnomon.dashboard.text.workflow_words import counted
+from gnomon.dashboard.text.workflow_words import counted, waiting_note
 from gnomon.dashboard.text.workflow_words import run_summary as told_summary
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
@@ -118,6 +118,7 @@ def _graph(nodes: Sequence[WorkflowNodeView]) -> Any:
             name=node.node,
             after=node.after,
             status=node.status,
+            note=waiting_note(node.waits_for_signal, node.waits_until),
             url=f"/tasks/{node.task_id}",
         )
         for node in nodes

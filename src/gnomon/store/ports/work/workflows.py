@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.model.tasks.task import Submission
 from gnomon.workflow.graph import Becomes, Graph, GraphNode, OnFailure, When
-from gnomon.workflow.run import WorkflowRun, WorkflowRunNode
+from gnomon.workflow.run import WorkflowNodeKind, WorkflowRun, WorkflowRunNode
 
 RULE_CODES = {When.ALL_SUCCEEDED: 0, When.ALL_DONE: 1, When.ANY_FAILED: 2, When.ANY_SUCCEEDED: 3}
 FAILURE_CODES = {OnFailure.FAIL: 0, OnFailure.SKIP: 1, OnFailure.CONTINUE: 2}
@@ -21,6 +21,7 @@ class NewNode(msgspec.Struct, frozen=True):
     node: GraphNode
     task: Submission
     template: bytes | None = None  # JSON of a NodeTemplate, of what its turn decides
+    kind: WorkflowNodeKind = WorkflowNodeKind.TASK
 
     @property
     def is_blocked(self) -> bool:
@@ -76,6 +77,15 @@ class NodeOutput(msgspec.Struct, frozen=True):
     output: bytes | None  # JSON
     too_large: bool
     finished_at: datetime
+
+
+class RunSignal(msgspec.Struct, frozen=True):
+    """A signal that was sent to a run."""
+
+    name: str
+    data: bytes | None  # JSON
+    sent_at: datetime
+    sent_by: str | None
 
 
 class ReadWorkflowRun(msgspec.Struct, frozen=True):

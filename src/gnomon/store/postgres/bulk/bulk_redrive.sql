@@ -2,7 +2,7 @@
 -- whole retry budget.
 -- One whose template did not fit takes its turn in its workflow again.
 WITH again AS (
-    UPDATE gnomon.workflow_node AS n SET step = 1
+    UPDATE gnomon.workflow_node AS n SET step = 1, due_at = NULL
     WHERE n.tenant_id = $1 AND n.task_id = ANY ($2::uuid[]) AND n.template IS NOT NULL
     RETURNING n.task_id
 )

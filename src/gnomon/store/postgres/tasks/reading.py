@@ -114,6 +114,8 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
             if row["node"] is not None
         ),
         run_paused=any(row["paused"] for row in waited),
+        waits_signal=next((row["signal"] for row in waited), None),
+        waits_until=next((row["until"] for row in waited), None),
     )
 
 

@@ -3,19 +3,20 @@
 -- task, is the node without a name.
 -- $1 tenant, $2 run, then of each node: $3 tasks, $4 names, $5 what they wait for, as JSON, $6 rules,
 -- $7 on_failure, $8 how many they wait for, $9 templates; of each edge: $10 parents, $11 children,
--- $12 whether a dead letter uses it.
+-- $12 whether a dead letter uses it. $13 the kinds of nodes.
 WITH node AS MATERIALIZED (
     SELECT * FROM unnest(
-        $3::uuid[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::integer[], $9::json[]
-    ) WITH ORDINALITY AS n (task_id, node, after, rule, on_failure, parents, template, place)
+        $3::uuid[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::integer[], $9::json[],
+        $13::smallint[]
+    ) WITH ORDINALITY AS n (task_id, node, after, rule, on_failure, parents, template, kind, place)
 ), nodes AS (
     INSERT INTO gnomon.workflow_node (
         tenant_id, task_id, run_id, node, place, after, rule, on_failure, parents, waits, template,
-        decided, step
+        kind, decided, step
     )
     SELECT $1, n.task_id, $2, n.node, n.place,
         ARRAY(SELECT json_array_elements_text(n.after)), n.rule, n.on_failure, n.parents, n.parents,
-        n.template, n.parents = 0,
+        n.template, n.kind, n.parents = 0,
         CASE WHEN n.parents = 0 AND n.template IS NOT NULL THEN 1 ELSE 0 END
     FROM node AS n
 ), edges AS (

@@ -11,7 +11,7 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.model.workflow_errors import WorkflowRunNotFound
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.work.tasks import HIGHEST_ID
-from gnomon.store.ports.work.workflows import ReadWorkflowRun, WorkflowRunPage
+from gnomon.store.ports.work.workflows import ReadWorkflowRun, RunSignal, WorkflowRunPage
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import Codes, lane_of, readable
 from gnomon.workflow.graph import Becomes
@@ -84,6 +84,11 @@ def entries_of(rows: Iterable[asyncpg.Record]) -> list[Entry]:
     ]
 
 
+def signal_of(row: asyncpg.Record) -> RunSignal:
+    data = None if row["data"] is None else row["data"].encode()
+    return RunSignal(row["name"], data, row["sent_at"], row["sent_by"])
+
+
 def _run_of(row: asyncpg.Record) -> WorkflowRun:
     return WorkflowRun(
         run_id=row["id"],
@@ -121,4 +126,6 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
         started_at=row["started_at"],
         finished_at=row["finished_at"] or row["ended_at"],
         error=row["last_error"],
+        signal=row["signal"],
+        waits_until=row["until"],
     )

@@ -1,11 +1,13 @@
 """The turns of nodes that need more than counting: templates and conditions."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
 import msgspec
 
-from gnomon.model.targets.target import RequestTarget
+from gnomon.model.targets.target import RequestTarget, Target
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import size_apart, stored_payload, stored_target
 from gnomon.workflow.template import CannotRender, TemplateValues
@@ -14,32 +16,26 @@ from gnomon.workflow.turn import NodeTemplate, NodeTurn, turn_of
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-_UNREADABLE = (ValueError, OverflowError, RecursionError)
+
+class Misfit(Exception):
+    """A node whose turn has come, and whose template does not fit; with the reason."""
 
 
 async def take_turn(
     connection: "Connection", row: asyncpg.Record, most_bytes: int
 ) -> NodeTurn | None:
-    """Fill a node in whose turn has come. Where its template does not fit, it becomes a dead
-    letter. None: somebody else holds its task."""
-    tenant_id, task_id = row["tenant_id"], row["task_id"]
-    target = await connection.fetchval(query("hold_turn"), tenant_id, task_id)
-    if target is None:
+    """Fill a node in whose turn has come. None: somebody else holds its task. Raises Misfit."""
+    template = await held_template(connection, row)
+    if template is None:
         return None
-    try:
-        template = msgspec.json.decode(row["template"], type=NodeTemplate)
-        values = await _values(connection, row, template)
-        called = msgspec.json.decode(target, type=RequestTarget)
-        turn = turn_of(template, called, values, most_bytes)
-    except (CannotRender, *_UNREADABLE) as error:
-        reason = f"its turn came, and its template does not fit: {error}"
-        await connection.execute(query("bury_node"), tenant_id, task_id, reason[:2000])
-        return NodeTurn(buried=True)
+    with misfits():
+        values = await template_values(connection, row, template.template)
+        turn = turn_of(template.template, template.target, values, most_bytes)
     if not turn.skipped:
         await connection.execute(
             query("fill_node"),
-            tenant_id,
-            task_id,
+            row["tenant_id"],
+            row["task_id"],
             turn.payload is not None,
             stored_payload(turn.payload),
             size_apart(turn.payload),
@@ -48,9 +44,47 @@ async def take_turn(
     return turn
 
 
-async def _values(
+class HeldTemplate(NamedTuple):
+    """The template of a node whose task is held, and its target."""
+
+    template: NodeTemplate
+    target: Target
+
+
+async def held_template(connection: "Connection", row: asyncpg.Record) -> HeldTemplate | None:
+    """Hold the task of a node whose turn has come. None: somebody else holds it. Raises Misfit."""
+    target = await connection.fetchval(query("hold_turn"), row["tenant_id"], row["task_id"])
+    if target is None:
+        return None
+    with misfits():
+        return HeldTemplate(
+            msgspec.json.decode(row["template"], type=NodeTemplate),
+            msgspec.json.decode(target, type=RequestTarget),
+        )
+
+
+@contextmanager
+def misfits() -> Iterator[None]:
+    """Raises Misfit for templates that these values do not fit, and for what cannot be read."""
+    try:
+        yield
+    except (CannotRender, ValueError, OverflowError, RecursionError) as error:
+        raise Misfit(f"its turn came, and its template does not fit: {error}") from error
+
+
+async def bury(connection: "Connection", row: asyncpg.Record, reason: str) -> bool:
+    """Make a dead letter of a node. Gives whether it is one: somebody else may hold its task."""
+    key = row["tenant_id"], row["task_id"]
+    if await connection.fetchval(query("hold_turn"), *key) is None:
+        return False
+    await connection.execute(query("bury_node"), *key, reason[:2000])
+    return True
+
+
+async def template_values(
     connection: "Connection", row: asyncpg.Record, template: NodeTemplate
 ) -> TemplateValues:
+    """What a template reads."""
     rows = await connection.fetch(
         query("turn_values"), row["tenant_id"], row["run_id"], template.reads
     )

@@ -1,6 +1,8 @@
--- The nodes of its run that a task waits for, and whether the run is paused. A row without a node where
+-- The nodes of its run that a task waits for, and whether the run is paused; the signal that it
+-- waits for, and until when. A row without a node where
 -- it waits for none; no row where it is of no run.
-SELECT w.node, w.task_id, w.dead, r.paused
+SELECT w.node, w.task_id, w.dead, r.paused,
+    CASE WHEN n.step = -1 THEN n.signal END AS signal, CASE WHEN n.step = -1 THEN n.due_at END AS until
 FROM gnomon.workflow_node AS n
 JOIN gnomon.workflow_run AS r ON r.tenant_id = n.tenant_id AND r.id = n.run_id
 LEFT JOIN LATERAL (

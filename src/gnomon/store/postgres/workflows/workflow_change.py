@@ -8,21 +8,29 @@ import msgspec
 
 from gnomon.clock import new_id
 from gnomon.limits.limiter import Limiter
-from gnomon.model.workflow_errors import RunHasEnded, WorkflowRunNotFound
+from gnomon.model.meaning import meaning_of
+from gnomon.model.workflow_errors import (
+    RunHasEnded,
+    SignalDiffers,
+    TooManySignals,
+    WorkflowRunNotFound,
+)
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.work.workflows import (
     FAILURE_CODES,
     RULE_CODES,
     NewWorkflowRun,
     ReadWorkflowRun,
+    RunSignal,
 )
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import stored_payload
 from gnomon.store.postgres.workflows import reading
-from gnomon.store.postgres.workflows.reading import entries_of
+from gnomon.store.postgres.workflows.reading import entries_of, signal_of
 from gnomon.store.postgres.workflows.rollback import keep_compensations
 from gnomon.workflow.graph import When, last_nodes, used_at_death
-from gnomon.workflow.run import WorkflowRunState
+from gnomon.workflow.run import WorkflowNodeKind, WorkflowRunState
+from gnomon.workflow.wait import MOST_SIGNALS
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -91,6 +99,7 @@ class PostgresWorkflowChange:
             parents,
             children,
             at_death,
+            [*(each.kind for each in run.nodes), WorkflowNodeKind.TASK],
         )
 
     async def _borrow(self, run: NewWorkflowRun) -> None:
@@ -152,6 +161,31 @@ class PostgresWorkflowChange:
             rows = await self._connection.fetch(query("free_run"), self._tenant_id, run_id)
             self._due += entries_of(rows)
         return await self.read(run_id)
+
+    async def signal(self, run_id: UUID, sent: RunSignal) -> RunSignal:
+        """Send a signal to a run, once: the first of its name holds. Raises WorkflowRunNotFound,
+        RunHasEnded, SignalDiffers, TooManySignals."""
+        connection, tenant_id = self._connection, self._tenant_id
+        row = await connection.fetchrow(query("get_run"), tenant_id, run_id)
+        if row is None:
+            raise WorkflowRunNotFound(run_id)
+        await connection.fetchval(query("lock_signals"), run_id)
+        found = await connection.fetchrow(query("get_signal"), tenant_id, run_id, sent.name)
+        if found is None:
+            state = WorkflowRunState(row["state"])
+            if state is not WorkflowRunState.RUNNING:
+                raise RunHasEnded(run_id, state.name, "sent a signal", "it goes on no more")
+            data = stored_payload(sent.data)
+            found = await connection.fetchrow(
+                query("send_signal"), tenant_id, run_id, sent.name, data, sent.sent_at,
+                sent.sent_by, MOST_SIGNALS,
+            )  # fmt: skip
+            if found is None:
+                raise TooManySignals(run_id, MOST_SIGNALS)
+        kept = signal_of(found)
+        if meaning_of(kept.data or b"null") != meaning_of(sent.data or b"null"):
+            raise SignalDiffers(run_id, sent.name)
+        return kept
 
     async def turn_again(self, task_id: UUID) -> bool:
         """Let a dead letter whose template did not fit take its turn again; gives whether it is

@@ -1,7 +1,6 @@
 """The steps of workflows that no settling statement takes: a chore takes them, in chunks."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
@@ -11,14 +10,11 @@ from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.workflows.reading import entries_of
 from gnomon.store.postgres.workflows.rollback import begin_rollback
-from gnomon.store.postgres.workflows.turns import take_turn
-from gnomon.workflow.run import WorkflowRunState
-
-if TYPE_CHECKING:
-    from gnomon.store.postgres.database import Connection
+from gnomon.store.postgres.workflows.turns import Misfit, bury, take_turn
+from gnomon.store.postgres.workflows.waits import look_at_wait
+from gnomon.workflow.run import WorkflowNodeKind, WorkflowRunState
 
 CHUNK = 500
 _RUNS = 20  # that are followed in one round
@@ -52,7 +48,8 @@ class PostgresWorkflowSteps:
     async def take(self) -> Taken:
         """A chunk of what is left to do about nodes, and of what follows from changes of runs."""
         taken = Taken()
-        await self._end_late()
+        await self._database.fetch("end_late_runs", CHUNK)
+        await self._database.fetch("wake_waits", CHUNK)
         runs = await self._database.fetch("followed_runs", self._followed, _RUNS)
         self._followed = runs[-1]["id"] if len(runs) == _RUNS else _FIRST
         for run in runs:
@@ -67,60 +64,81 @@ class PostgresWorkflowSteps:
                 taken.steps += begun
         return taken
 
-    async def _end_late(self) -> None:
-        await self._database.fetch("end_late_runs", CHUNK)
-
     async def _take(self, rows: Sequence[asyncpg.Record], taken: Taken) -> None:
+        """Each statement is a transaction of its own: who counts must not hold other counters."""
         released = [row for row in rows if row["became"] is not None or row["task"] == State.DEAD]
         keys = {_key(row) for row in released}
         others = [row for row in rows if _key(row) not in keys]
         skipped = [row for row in others if row["step"] == _SKIP]
         ready = [row for row in others if row["step"] == _READY and _may_start(row)]
         stale = [row for row in others if row["task"] is None or row["task"] == State.RUNNING]
-        async with self._database.transaction() as connection:
-            ready = await self._turns(connection, ready, skipped, taken)
-            if ready:
-                moved = await connection.fetch(query("unblock_nodes"), *_columns(ready))
-                taken.add(moved)
-                taken.steps += len(moved)
-            if skipped:
-                await connection.execute(query("mark_skipped"), *_columns(skipped))
-                taken.steps += await _end(connection, skipped, _SKIPPED, taken)
-            if released:
-                taken.add(
-                    await connection.fetch(
-                        query("release_nodes"),
-                        *_columns(released),
-                        [_counts_as(row) for row in _in_order(released)],
-                    )
-                )
-                taken.steps += len(released)
-            if stale:
-                await connection.execute(query("settle_steps"), *_columns(stale))
+        ready = await self._turns(ready, skipped, taken)
+        if ready:
+            moved = await self._database.fetch("unblock_nodes", *columns(ready))
+            taken.add(moved)
+            taken.steps += len(moved)
+        if skipped:
+            await self._database.fetch("mark_skipped", *columns(skipped))
+            await self._end(skipped, _SKIPPED, taken)
+        if released:
+            await self._release(released, [_counts_as(row) for row in in_order(released)], taken)
+            await self._database.fetch("leave_nodes", *columns(released))
+        if stale:
+            await self._database.fetch("settle_steps", *columns(stale))
 
     async def _turns(
         self,
-        connection: "Connection",
         ready: Sequence[asyncpg.Record],
         skipped: list[asyncpg.Record],
         taken: Taken,
     ) -> list[asyncpg.Record]:
         """Those that may start. What a condition skips is added to `skipped`."""
-        start = []
-        for row in _in_order(ready):
-            if row["template"] is None:
-                start.append(row)
-                continue
-            turn = await take_turn(connection, row, self._most_bytes)
-            if turn is None:
-                continue
-            if turn.buried:
-                taken.steps += 1
-            elif turn.skipped:
-                skipped.append(row)
-            else:
-                start.append(row)
+        start = [row for row in ready if row["template"] is None]
+        filled, waiting = [], []
+        for row in in_order(ready):
+            if row["template"] is not None:
+                (waiting if row["kind"] == WorkflowNodeKind.WAIT else filled).append(row)
+        misfits: list[tuple[asyncpg.Record, str]] = []
+        if filled:
+            async with self._database.transaction() as connection:
+                for row in filled:
+                    try:
+                        turn = await take_turn(connection, row, self._most_bytes)
+                    except Misfit as error:
+                        misfits.append((row, str(error)))
+                        continue
+                    if turn is not None:
+                        (skipped if turn.skipped else start).append(row)
+        for row in waiting:
+            await self._wait(row, skipped, misfits, taken)
+        for row, reason in misfits:
+            async with self._database.transaction() as connection:
+                taken.steps += await bury(connection, row, reason)
         return start
+
+    async def _wait(
+        self,
+        row: asyncpg.Record,
+        skipped: list[asyncpg.Record],
+        misfits: list[tuple[asyncpg.Record, str]],
+        taken: Taken,
+    ) -> None:
+        """Let a node wait, or end it where it has waited for long enough."""
+        try:
+            found = await look_at_wait(self._database, row)
+        except Misfit as error:
+            misfits.append((row, str(error)))
+            return
+        if found is None:
+            return
+        taken.steps += 1
+        if found.skipped:
+            skipped.append(row)
+        elif found.failed is not None:
+            misfits.append((row, found.failed))
+        elif found.over:
+            ended = await self._database.fetch("complete_nodes", *columns([row]), [found.result])
+            taken.add(each for each in ended if not each["ended"])
 
     async def _follow(self, run: asyncpg.Record, taken: Taken) -> None:
         tenant_id, run_id = run["tenant_id"], run["id"]
@@ -137,28 +155,28 @@ class PostgresWorkflowSteps:
         running = [row["task_id"] for row in rows if row["state"] == State.RUNNING]
         dead = [row for row in rows if row["state"] == State.DEAD]
         others = [row for row in rows if row["state"] not in (State.RUNNING, State.DEAD)]
-        async with self._database.transaction() as connection:
-            if running:
-                asked = await connection.fetch(query("ask_nodes_to_end"), tenant_id, running)
-                taken.steps += len(asked)
-                if run["interrupts"]:
-                    taken.cancels += [TaskKey(tenant_id, row["id"]) for row in asked]
-            if others:
-                taken.steps += await _end(connection, others, f"its run: {run['reason']}", taken)
-            if dead:
-                states = [State.RESOLVED] * len(dead)
-                taken.add(await connection.fetch(query("release_nodes"), *_columns(dead), states))
-                taken.steps += len(dead)
+        if running:
+            asked = await self._database.fetch("ask_nodes_to_end", tenant_id, running)
+            taken.steps += len(asked)
+            if run["interrupts"]:
+                taken.cancels += [TaskKey(tenant_id, row["id"]) for row in asked]
+        if others:
+            await self._end(others, f"its run: {run['reason']}", taken)
+        if dead:
+            await self._release(dead, [State.RESOLVED] * len(dead), taken)
 
+    async def _end(self, rows: Sequence[asyncpg.Record], reason: str, taken: Taken) -> None:
+        """End nodes. Their own steps stay: one that ended before its turn may have got a step by
+        the end of its parent just now, and its edges are used when that is taken."""
+        found = await self._database.fetch("skip_nodes", *columns(rows), [reason] * len(rows))
+        taken.add(row for row in found if not row["ended"])
+        taken.steps += sum(row["ended"] for row in found)
 
-async def _end(
-    connection: "Connection", rows: Sequence[asyncpg.Record], reason: str, taken: Taken
-) -> int:
-    """Gives how many were ended. Their own steps stay: one that ended before its turn may have
-    got a step by the end of its parent just now, and its edges are used when that is taken."""
-    found = await connection.fetch(query("skip_nodes"), *_columns(rows), [reason] * len(rows))
-    taken.add(row for row in found if not row["ended"])
-    return sum(row["ended"] for row in found)
+    async def _release(
+        self, rows: Sequence[asyncpg.Record], states: Sequence[int], taken: Taken
+    ) -> None:
+        taken.add(await self._database.fetch("release_nodes", *columns(rows), states))
+        taken.steps += len(rows)
 
 
 def _may_start(row: asyncpg.Record) -> bool:
@@ -176,10 +194,12 @@ def _key(row: asyncpg.Record) -> tuple[str, UUID]:
     return row["tenant_id"], row["task_id"]
 
 
-def _in_order(rows: Sequence[asyncpg.Record]) -> list[asyncpg.Record]:
+def in_order(rows: Sequence[asyncpg.Record]) -> list[asyncpg.Record]:
+    """By their keys, as all who lock them do."""
     return sorted(rows, key=_key)
 
 
-def _columns(rows: Sequence[asyncpg.Record]) -> tuple[list[str], list[UUID]]:
-    ordered = _in_order(rows)
+def columns(rows: Sequence[asyncpg.Record]) -> tuple[list[str], list[UUID]]:
+    """The keys, in order, as two parameters."""
+    ordered = in_order(rows)
     return [row["tenant_id"] for row in ordered], [row["task_id"] for row in ordered]

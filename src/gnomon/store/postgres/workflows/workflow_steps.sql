@@ -1,7 +1,7 @@
 -- Nodes of workflows that something is left to do about, but for those of runs that are paused. task:
 -- the state of its task; became: what became of it. $1 how many.
-SELECT n.tenant_id, n.task_id, n.run_id, n.node, n.step, n.template, n.compensates, r.state AS run, t.state AS task,
-    e.state AS became
+SELECT n.tenant_id, n.task_id, n.run_id, n.node, n.step, n.kind, n.template, n.compensates,
+    r.state AS run, t.state AS task, e.state AS became
 FROM gnomon.workflow_node AS n
 JOIN gnomon.workflow_run AS r ON r.tenant_id = n.tenant_id AND r.id = n.run_id AND NOT r.paused
 LEFT JOIN gnomon.task AS t ON t.tenant_id = n.tenant_id AND t.id = n.task_id

@@ -48,12 +48,15 @@ SELECT gnomon.wall('gnomon.workflow_run', 'SELECT, INSERT, UPDATE, DELETE');
 -- rule: 0 all_succeeded, 1 all_done, 2 any_failed, 3 any_succeeded. on_failure: 0 fail, 1 skip,
 -- 2 continue. step: 0 none, 1 its turn has come, 2 its rule cannot hold any more, 3 it has ended and
 -- leaves edges: what is left to do is a chore's; -1 it waits for a signal, or until due_at.
+-- kind: 0 a task, 1 a wait, 2 mapped over a list: once that is known, it waits for elements, 3 one of
+-- those, 4 spawned by another. The places of elements and spawned nodes begin at 10 000 000.
 CREATE TABLE gnomon.workflow_node (
     tenant_id  text COLLATE "C" NOT NULL,
     task_id    uuid NOT NULL,
     run_id     uuid NOT NULL,
     node       text NOT NULL,
     place      integer NOT NULL,        -- among the nodes of the definition
+    kind       smallint NOT NULL DEFAULT 0,
     after      text[] NOT NULL DEFAULT '{}',
     rule       smallint NOT NULL DEFAULT 0,
     on_failure smallint NOT NULL DEFAULT 0,
@@ -68,11 +71,14 @@ CREATE TABLE gnomon.workflow_node (
     due_at     timestamptz,             -- likewise: until when
     borrows    uuid,                    -- the task of another run that this node has its result from
     compensates text,                   -- the node that this one undoes, in a rollback
+    elements   integer,                 -- of a mapped node, once its list is known: so many
+    expanded   integer NOT NULL DEFAULT 0,  -- of them, those that have tasks
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX workflow_node_of ON gnomon.workflow_node (tenant_id, run_id, place);
 CREATE INDEX workflow_node_step ON gnomon.workflow_node (run_id, task_id) WHERE step > 0;
-CREATE INDEX workflow_node_due ON gnomon.workflow_node (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX workflow_node_due ON gnomon.workflow_node (due_at) WHERE step = -1 AND due_at IS NOT NULL;
+CREATE INDEX workflow_node_signal ON gnomon.workflow_node (tenant_id, run_id, signal) WHERE step = -1;
 SELECT gnomon.wall('gnomon.workflow_node', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Edges that are not used yet. Using one deletes it and counts for its child, both in one transaction:

@@ -38,10 +38,14 @@ BEGIN
                 END AS becomes,
                 -- It was ended before its turn: until those that it waits for have ended, their
                 -- way to the end of the run leads through it.
-                (n.rule = 0 OR n.compensates IS NOT NULL) AND n.waits > 0 AS early
+                (n.rule = 0 OR n.compensates IS NOT NULL OR n.elements IS NOT NULL)
+                    AND n.waits > 0 AS early,
+                -- The list of a mapped node is longer than one result.
+                CASE WHEN n.elements IS NULL THEN 65536 ELSE 1048576 END AS most_bytes
             FROM unnest(p_tenants, p_ids, p_states, p_results) AS e (tenant_id, id, state, result)
             CROSS JOIN LATERAL (
-                SELECT w.run_id, w.node, w.on_failure, w.step, w.rule, w.waits, w.compensates
+                SELECT w.run_id, w.node, w.on_failure, w.step, w.rule, w.waits, w.compensates,
+                    w.elements
                 FROM gnomon.workflow_node AS w
                 WHERE w.tenant_id = e.tenant_id AND w.task_id = e.id
                 OFFSET 0
@@ -50,8 +54,8 @@ BEGIN
             INSERT INTO gnomon.workflow_result
                 (tenant_id, task_id, run_id, node, state, finished_at, output, too_large, completed)
             SELECT tenant_id, id, run_id, node, becomes, v_now,
-                CASE WHEN becomes = 1 AND octet_length(result::text) <= 65536 THEN result END,
-                becomes = 1 AND coalesce(octet_length(result::text) > 65536, false), completed
+                CASE WHEN becomes = 1 AND octet_length(result::text) <= most_bytes THEN result END,
+                becomes = 1 AND coalesce(octet_length(result::text) > most_bytes, false), completed
             FROM ended
             WHERE becomes < 5
             -- A dead letter that had counted already was tried again, and has done its work.
@@ -100,10 +104,10 @@ BEGIN
         WHERE n.tenant_id = v_child.tenant_id AND n.task_id = v_child.task_id
         RETURNING n.* INTO v_node;
         CONTINUE WHEN NOT FOUND OR v_node.decided;
-        v_ready := CASE v_node.rule
-            WHEN 0 THEN v_node.waits = 0 AND v_node.succeeded = v_node.parents
-            WHEN 1 THEN v_node.waits = 0
-            WHEN 2 THEN v_node.failed > 0
+        v_ready := CASE
+            WHEN v_node.rule = 1 OR v_node.elements IS NOT NULL THEN v_node.waits = 0
+            WHEN v_node.rule = 0 THEN v_node.waits = 0 AND v_node.succeeded = v_node.parents
+            WHEN v_node.rule = 2 THEN v_node.failed > 0
             ELSE v_node.succeeded > 0
         END;
         CONTINUE WHEN NOT v_ready AND v_node.waits > 0;
