@@ -32,6 +32,10 @@ async def test_the_nightly_etl(shop: ModuleType) -> None:
         await g.drain()
         runs = [each async for each in g.client.list_workflow_runs(workflow="etl")]
         assert [each.status for each in runs] == ["SUCCEEDED", "SUCCEEDED"]
+        await shop.approve("o-9")
+        await g.advance("1h1m")
+        (refund,) = [each async for each in g.client.list_workflow_runs(workflow="refund")]
+        assert refund.status == "SUCCEEDED"
 
 
 async def test_the_order_over_http_with_a_worker(
