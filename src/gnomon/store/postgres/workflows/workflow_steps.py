@@ -94,10 +94,9 @@ class PostgresWorkflowSteps:
     ) -> list[asyncpg.Record]:
         """Those that may start. What a condition skips is added to `skipped`."""
         start = [row for row in ready if row["template"] is None]
-        filled, waiting = [], []
-        for row in in_order(ready):
-            if row["template"] is not None:
-                (waiting if row["kind"] == WorkflowNodeKind.WAIT else filled).append(row)
+        rest = [row for row in in_order(ready) if row["template"] is not None]
+        waiting = [row for row in rest if row["kind"] == WorkflowNodeKind.WAIT]
+        filled = [row for row in rest if row["kind"] != WorkflowNodeKind.WAIT]
         misfits: list[tuple[asyncpg.Record, str]] = []
         if filled:
             async with self._database.transaction() as connection:
