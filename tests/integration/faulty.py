@@ -241,7 +241,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         inputs = NodeInputs(
             settings,
             database,
-            Callers(http, python, http),
+            Callers(http, http, python, http),
             lambda: True,
             directory,
             clock,

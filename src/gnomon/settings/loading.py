@@ -22,6 +22,7 @@ from gnomon.settings.former import FORMER, FORMER_VARIABLES, REMOVED
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 
+_IN_JSON = ("plans", "grpc_tls")
 PREFIX = "GNOMON_"
 DEFAULT_FILE = "gnomon.toml"
 
@@ -253,8 +254,9 @@ def _check_former(environ: Mapping[str, str]) -> None:
 
 
 def _parsed(field: msgspec.structs.FieldInfo, variable: str, text: str) -> object:
-    """Mappings are name=value pairs and lists are values, separated by commas; plans are JSON."""
-    if field.name == "plans":
+    """Mappings are name=value pairs and lists are values, separated by commas; what has tables in
+    it is JSON."""
+    if field.name in _IN_JSON:
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError as error:

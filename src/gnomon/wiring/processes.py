@@ -22,8 +22,10 @@ from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
 from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.quarantine.pool import Quarantine
+from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.allowed import AllowedCaller
+from gnomon.node.run.targets.extra import ClosableCaller, ExtraCaller
 from gnomon.node.run.targets.handlers import HandlerCaller
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.mail import Mailer
@@ -292,9 +294,12 @@ async def _callers(
 ) -> Callers:
     guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
-    http = HttpCaller(clock, signatory, settings.targets.connections_per_host, guards.of)
+    names, room = Resolver(clock), settings.targets.connections_per_host
+    http = HttpCaller(clock, signatory, room, guards.of, names)
+    grpc = ExtraCaller("grpc", partial(_grpc, clock, names, guards, settings), room)
     python = PythonCaller(app, settings.targets.threads)
     await stack.enter_async_context(http)
+    await stack.enter_async_context(grpc)
     stack.enter_context(python)
     processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
     handlers = HandlerCaller(app, python, processes, quarantine)
@@ -302,9 +307,18 @@ async def _callers(
     mailer = Mailer(settings.notify, clock)
     return Callers(
         http=allowed,
+        grpc=AllowedCaller(grpc, directory),
         python=AllowedCaller(handlers, directory),
         notification=NotificationCaller(channels, allowed, mailer, settings.notify.heartbeat_url),
     )
+
+
+def _grpc(
+    clock: Clock, names: Resolver, guards: Guards, settings: Settings
+) -> Callable[[], ClosableCaller]:
+    from gnomon.node.run.targets.grpc.caller import GrpcCaller
+
+    return partial(GrpcCaller, clock, names, guards.of, settings.targets)
 
 
 def _traced_callers(
@@ -313,10 +327,11 @@ def _traced_callers(
     from gnomon.node.run.targets.traced import TracedCaller
 
     start_of = partial(execution_start, database)
-    http, python = (
-        TracedCaller(caller, tracing, clock, start_of) for caller in (callers.http, callers.python)
+    http, grpc, python = (
+        TracedCaller(caller, tracing, clock, start_of)
+        for caller in (callers.http, callers.grpc, callers.python)
     )
-    return Callers(http=http, python=python, notification=callers.notification)
+    return Callers(http=http, grpc=grpc, python=python, notification=callers.notification)
 
 
 def _calm_the_collector_of_the_api() -> None:

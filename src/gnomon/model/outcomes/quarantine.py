@@ -11,6 +11,7 @@ process in quarantine. Nodes die for many reasons, so their deaths hardly make t
 from typing import assert_never
 
 from gnomon.model.outcomes.outcome import Loss
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.model.tasks.task import DeliveryMode
 
@@ -28,7 +29,7 @@ def can_kill(target: Target) -> bool:
     """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
     simply called again."""
     match target:
-        case HttpTarget() | NotificationTarget():
+        case HttpTarget() | GrpcTarget() | NotificationTarget():
             return False
         case PythonTarget():
             return True

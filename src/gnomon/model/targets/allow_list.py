@@ -16,6 +16,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 
 MOST_PATTERNS = 100  # of functions, and as many of hosts
@@ -65,6 +66,8 @@ class AllowList(msgspec.Struct, frozen=True):
         match target:
             case HttpTarget():
                 return self.hosts is None or _allows_url(self.hosts, target.url)
+            case GrpcTarget():
+                return self.hosts is None or _allows_url(self.hosts, target.http_url)
             case PythonTarget():
                 return self.functions is None or any(
                     _function_allows(pattern, target.function) for pattern in self.functions
@@ -91,8 +94,9 @@ class AllowList(msgspec.Struct, frozen=True):
     def refusal(self, target: Target, whose: str) -> str:
         """The message that refuses a target, with what would be allowed."""
         match target:
-            case HttpTarget():
-                called = called_host(target.url)
+            case HttpTarget() | GrpcTarget():
+                url = target.url if isinstance(target, HttpTarget) else target.http_url
+                called = called_host(url)
                 what = "a host that cannot be read" if called is None else f"the host {called}"
                 allowed = f"hosts: {listed(self.hosts)}"
             case PythonTarget():

@@ -367,10 +367,10 @@ def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:
             return True
         case OutcomeKind.FAILED if not of_host:
             return True
+        case OutcomeKind.FAILED if outcome.unreachable:
+            return True
         case OutcomeKind.FAILED if outcome.response_status is not None:
             status = outcome.response_status
             return status >= 500 or status == _TOO_MANY_REQUESTS
-        case OutcomeKind.FAILED if outcome.unreachable:
-            return True
         case _:
             return None

@@ -4,6 +4,7 @@ import asyncio
 from typing import NamedTuple, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.node.run import stacks
 from gnomon.observe.events import RunningTarget
@@ -106,7 +107,7 @@ class RunningExecution:
 
 def _function_in(target: Target) -> str | None:
     match target:
-        case HttpTarget() | NotificationTarget():
+        case HttpTarget() | GrpcTarget() | NotificationTarget():
             return None
         case PythonTarget():
             return target.function

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
@@ -48,6 +49,7 @@ class Callers:
     """A caller for each kind of target."""
 
     http: Caller
+    grpc: Caller
     python: Caller
     notification: Caller
 
@@ -55,6 +57,8 @@ class Callers:
         match target:
             case HttpTarget():
                 return self.http
+            case GrpcTarget():
+                return self.grpc
             case PythonTarget():
                 return self.python
             case NotificationTarget():
@@ -64,4 +68,4 @@ class Callers:
 
     @property
     def least_room(self) -> float:
-        return min(caller.least_room for caller in (self.http, self.python))
+        return min(caller.least_room for caller in (self.http, self.grpc, self.python))

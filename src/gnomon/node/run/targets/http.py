@@ -1,10 +1,8 @@
 """Webhooks: one pooled HTTP call an execution, signed after the Standard Webhooks specification."""
 
 import errno
-import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
@@ -17,14 +15,14 @@ from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.target import HttpTarget, Target
-from gnomon.model.tasks.origin import Origin
-from gnomon.model.tasks.retry import LONGEST_WAIT, parse_retry_after
+from gnomon.model.tasks.retry import parse_retry_after
 from gnomon.model.tasks.task import DeliveryMode
-from gnomon.model.text import is_line, storable
+from gnomon.model.text import storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.answers import body_of, reason_of
-from gnomon.node.run.targets.signing import Signatory, Unsigned, header_text, request_body
+from gnomon.node.run.targets.headers import NEVER_AGAIN, request_id, snooze_in, task_headers
+from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 from gnomon.version import VERSION
@@ -34,8 +32,6 @@ GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call
 # 4xx that are about the moment and not about the request.
 _TOO_EARLY = 425
 _RETRYABLE = frozenset({408, 409, _TOO_EARLY, 429})
-_NEVER_AGAIN = "it asked to be called again, which at_most_once never is"
-_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 # This machine has no more of something: no word about the host that was to be called.
 _SHORT_OF = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
@@ -154,7 +150,7 @@ class HttpCaller:
 
     def _look_up(self, delivery: Delivery) -> Awaitable[None] | None:
         assert isinstance(delivery.target, HttpTarget)
-        name = _name_in(delivery.target.url)
+        name = name_in(delivery.target.url)
         return None if name is None else self._names.ready(name, delivery.key.tenant_id)
 
     async def call(self, delivery: Delivery, payload: bytes | None, _: TaskContext) -> Outcome:
@@ -191,31 +187,18 @@ class HttpCaller:
 
     def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
         """Raises ValueError for a key that no header can hold, and Unsigned."""
-        if not is_line(delivery.idempotency_key or ""):
-            raise ValueError("its idempotency_key holds control characters, which no header can")
-        task_id = str(delivery.key.id)
-        timestamp = str(int(self._clock.seconds()))
         headers = {
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
             "user-agent": f"gnomon/{VERSION}",
-            "x-request-id": task_id if delivery.origin is None else delivery.correlation_id,
+            "x-request-id": request_id(delivery),
             **target.headers,
-            "webhook-id": task_id,
-            "webhook-timestamp": timestamp,
-            "idempotency-key": delivery.idempotency_key or task_id,
-            "gnomon-task-id": task_id,
-            "gnomon-task-type": header_text(delivery.task_type),
-            "gnomon-tenant": header_text(delivery.key.tenant_id),
-            "gnomon-attempt": str(delivery.attempt),
-            "gnomon-fence": str(delivery.fence),
-            "gnomon-scheduled-for": _rfc3339(delivery.execute_at),
+            **task_headers(delivery, self._clock.seconds()),
         }
-        if delivery.origin is not None:
-            headers.update(_trace_headers(delivery.origin))
         if self._signatory is not None:
+            task_id, moment = headers["webhook-id"], headers["webhook-timestamp"]
             signature = self._signatory.sign(
-                delivery.key.tenant_id, target.url, task_id, timestamp, body
+                delivery.key.tenant_id, target.url, task_id, moment, body
             )
             if signature is not None:
                 headers["webhook-signature"] = signature
@@ -227,10 +210,10 @@ class HttpCaller:
         status = response.status
         if 200 <= status < 300:
             return Outcome(OutcomeKind.SUCCEEDED, response_status=status, response_body=body)
-        if status == _TOO_EARLY and (snooze := _snooze(response.headers)) is not None:
+        if status == _TOO_EARLY and (snooze := snooze_in(response.headers)) is not None:
             return Outcome(
                 OutcomeKind.SNOOZED,
-                error=_NEVER_AGAIN if delivery.mode is DeliveryMode.AT_MOST_ONCE else None,
+                error=NEVER_AGAIN if delivery.mode is DeliveryMode.AT_MOST_ONCE else None,
                 retry_after=snooze,
                 response_status=status,
                 response_body=body,
@@ -252,23 +235,8 @@ class HttpCaller:
         )
 
 
-def _trace_headers(origin: Origin) -> dict[str, str]:
-    """The trace that what the receiver does belongs to, if it is sampled."""
-    trace = origin.trace
-    if trace is None:
-        return {}
-    state = {} if trace.state is None else {"tracestate": trace.state}
-    return {"traceparent": trace.header, **state}
-
-
-def _snooze(headers: Mapping[str, str]) -> float | None:
-    """Seconds after which the receiver wants to be called again, without using up a retry."""
-    text = headers.get("gnomon-snooze", "")
-    return min(float(text), LONGEST_WAIT) if _SECONDS.fullmatch(text) else None
-
-
 @lru_cache(maxsize=4096)
-def _name_in(url: str) -> str | None:
+def name_in(url: str) -> str | None:
     """The name that must be looked up before a call; None where there is none."""
     try:
         host = urlsplit(url).hostname or ""
@@ -300,7 +268,3 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientResponseError):  # it names a status, and there was none
         text = f"the answer cannot be read: {' '.join(error.message.split())}"
     return storable(text[:2000])
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

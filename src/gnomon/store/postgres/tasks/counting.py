@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from gnomon.model.targets.target import HttpTarget
+from gnomon.model.targets.target_url import host_in
 from gnomon.model.tasks.flow import Flow
 from gnomon.model.tasks.lifecycle import State, Status
 from gnomon.model.tasks.priority import Lane
@@ -99,7 +99,7 @@ async def due_flows(database: Database, tenant_id: str) -> DueFlows:
                 task_type=row["task_type"],
                 queue=row["queue"],
                 limit_keys=row["limit_keys"],
-                host=None if row["url"] is None else HttpTarget(row["url"]).host,
+                host=None if row["url"] is None else host_in(row["url"]),
             ),
             row["due"],
             row["more"],

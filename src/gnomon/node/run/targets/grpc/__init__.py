@@ -1,0 +1,1 @@
+"""gRPC: one unary call an execution."""
