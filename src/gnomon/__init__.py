@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from gnomon.cron.dst import Dst, Fold, Gap
     from gnomon.cron.job import Missed, Overlap
     from gnomon.model.errors import GnomonError
+    from gnomon.model.targets.grpc_target import GrpcTarget
     from gnomon.model.targets.target import HttpTarget, PythonTarget
     from gnomon.model.tasks.lifecycle import Status
     from gnomon.model.tasks.priority import Priority
@@ -224,6 +225,7 @@ __all__ = [
     "Gap",
     "Gnomon",
     "GnomonError",
+    "GrpcTarget",
     "Handle",
     "Handler",
     "HoldInfo",
@@ -474,6 +476,7 @@ _MODULES = {
         "Backoff",
         "RetryPolicy",
     ),
+    "gnomon.model.targets.grpc_target": ("GrpcTarget",),
     "gnomon.model.targets.target": (
         "HttpTarget",
         "PythonTarget",

@@ -99,6 +99,19 @@ ACCEPTED: list[dict[str, Any]] = [
     {"task_type": "t", "payload": None},
     {"task_type": "t", "payload": "x" * 5000},
     {"task_type": "t", "callback_url": "http://localhost/x"},
+    {
+        "task_type": "t",
+        "target": {"type": "grpc", "url": "grpc://localhost:50051/shop.Orders/Ship"},
+    },
+    {
+        "task_type": "t",
+        "target": {
+            "type": "grpc",
+            "url": "grpcs://[::1]/shop.Orders/Ship",
+            "headers": {"Authorization": "x y"},
+            "descriptor_set": "aGVsbG8=",
+        },
+    },
     {"task_type": "t", "callback_url": "http://[::1]:80/x", "callback_method": "GET"},
     {"task_type": "t", "target": {"type": "python", "function": "f"}, "priority": "LOW"},
     {"task_type": "t", "retry_policy": {"max_retries": 3, "max_seconds": 60.0}},
@@ -209,6 +222,35 @@ REFUSED: list[Any] = [
     {"task_type": "t", "target": {"type": "notification", "host": "a", "on_behalf_of": "b"}},
     {"task_type": "t", "target": {"type": "python"}},
     {"task_type": "t", "target": {"type": "python", "function": ""}},
+    *(
+        {"task_type": "t", "target": {"type": "grpc", "url": url}}
+        for url in (
+            "grpc://a:50051/",
+            "grpc://a:50051/shop.Orders",
+            "grpc://a/shop.Orders/Ship?x=1",
+            "http://a/shop.Orders/Ship",
+            "grpc:///shop.Orders/Ship",
+            "grpc://u@a/shop.Orders/Ship",
+            "grpc://a/shop.Orders/Ship/",
+            "grpc://a/1shop.Orders/Ship",
+            "grpc://a/shop..O/Ship",
+        )
+    ),
+    *(
+        {"task_type": "t", "target": {"type": "grpc", "url": "grpc://a/s.O/M", "headers": headers}}
+        for headers in (
+            {"grpc-timeout": "1"},
+            {"x-bin": "a"},
+            {"X": "é"},
+            {"X": "***"},
+            {"a!": "b"},
+        )
+    ),
+    {
+        "task_type": "t",
+        "target": {"type": "grpc", "url": "grpc://a/s.O/M", "descriptor_set": "no base64"},
+    },
+    {"task_type": "t", "target": {"type": "grpc", "url": "grpc://a/s.O/M", "method": "POST"}},
     {"task_type": "t", "target": {"type": "http"}},
     {"task_type": "t", "target": {"type": "http", "url": "ftp://example.com"}},
     {"task_type": "t", "target": {"type": "http", "url": "http://a b/"}},
@@ -412,6 +454,11 @@ async def test_limits_of_a_grant_hold(
     error = await refused(app, {"task_type": "call", "callback_url": "http://you/"})
     assert error.sqlstate == FORBIDDEN
     await submit(app, {"task_type": "call", "callback_url": "http://only.me/"})
+    for host in ("you:80", "only.me:81"):
+        grpc = {"type": "grpc", "url": f"grpc://{host}/a.B/C"}
+        await refused(app, {"task_type": "call", "target": grpc})
+    grpc = {"type": "grpc", "url": "grpc://only.me/a.B/C"}
+    await submit(app, {"task_type": "call", "target": grpc})
 
 
 async def test_a_key_gives_the_same_task_again(app: Connection, connection: Connection) -> None:

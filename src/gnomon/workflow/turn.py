@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.workflow.condition import holds
 from gnomon.workflow.template import CannotRender, TemplateValues, rendered, rendered_text
@@ -58,8 +59,8 @@ def turn_of(
 def _target(template: NodeTemplate, target: Target, values: TemplateValues) -> Target | None:
     if template.url is None and template.headers is None:
         return None
-    if not isinstance(target, HttpTarget):
-        raise CannotRender("only the URL and headers of a webhook have placeholders")
+    if not isinstance(target, HttpTarget | GrpcTarget):
+        raise CannotRender("only URLs and headers have placeholders")
     url, headers = target.url, dict(target.headers)
     if template.url is not None:
         url = rendered_text(template.url, values, in_url=True)

@@ -72,7 +72,9 @@ Timezone = Annotated[
 Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Show this many fires.")]
 After = Annotated[Any, moment("--after", help="Show fires after this time, instead of now.")]
 
-Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The webhook to call.")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The webhook or gRPC method to call.")
+]
 Payload = Annotated[
     str | None,
     typer.Option(metavar="JSON|@FILE", help="Payload of each run; may hold {{fire_time}} etc."),

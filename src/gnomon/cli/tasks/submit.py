@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 What = Annotated[
     str | None,
-    typer.Argument(metavar="TYPE|URL", help="The handler's task type, or the webhook to call."),
+    typer.Argument(metavar="TYPE|URL", help="The handler's task type, or the URL to call."),
 ]
 Arguments = Annotated[
     list[str] | None,
@@ -99,15 +99,16 @@ def submit(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Submit a task for the handler of a task type, or for a webhook, and print its id.
+    """Submit a task for a handler, a webhook or a gRPC service, and print its id.
 
     The payload is an object of NAME=TEXT and NAME:=JSON. --wait prints the handler's result
-    instead, or the webhook's task; the exit code is 1 unless the task completes.
+    instead, or the task of a URL; the exit code is 1 unless the task completes.
 
     \b
     gnomon submit send_email user_id=u_1 template=welcome copies:=3 --wait
     gnomon submit send_email user_id=u_1 --at 'tomorrow 09:00' --timezone UTC
     gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
+    gnomon submit grpc://127.0.0.1:50051/shop.Orders/Ship order_id=o_1
     """
     url, task_type = (what, None) if what is not None and "://" in what else (None, what)
     if task_type is not None and "=" in task_type:

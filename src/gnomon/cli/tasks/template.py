@@ -1,7 +1,9 @@
 """The template of a task: as options, as a body for the API, and as lines for people."""
 
+import base64
 import itertools
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +12,14 @@ from gnomon.cli.shared import values
 from gnomon.cli.shared.groups import OptionGroup
 from gnomon.cli.shared.output import span
 from gnomon.cli.shared.values import given
+from gnomon.model.targets.by_url import document_of, kind_of
 from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
 
 DEFAULT_TYPE = "webhook"
+_TYPES = {"http": DEFAULT_TYPE, "grpc": "grpc"}  # of tasks that are given none
 
 
 class PriorityName(StrEnum):
@@ -32,7 +36,7 @@ class TemplateOptions(OptionGroup):
 
     task_type: Annotated[
         str | None,
-        typer.Option("--type", help="Type of the task; of a webhook, else webhook."),
+        typer.Option("--type", help="Type of the task; of a URL, else webhook or grpc."),
     ] = None
     method: Annotated[str | None, typer.Option(help="HTTP method; else POST.")] = None
     headers: Annotated[
@@ -42,6 +46,13 @@ class TemplateOptions(OptionGroup):
             parser=values.headers,
             metavar="'NAME: VALUE'|@FILE",
             help="Repeatable. Put secret headers in a file, one per line (@- is stdin).",
+        ),
+    ] = None
+    descriptor_set: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a gRPC server without reflection: protoc's --descriptor_set_out.",
         ),
     ] = None
     priority: Annotated[
@@ -88,12 +99,11 @@ class TemplateOptions(OptionGroup):
     ] = None
 
     def body(self, url: str | None) -> "Json":
-        """The fields that the API takes. Without the URL of a webhook, it is for the handler of its
-        task type."""
+        """The fields that the API takes. Without a URL, it is for the handler of its task type."""
         if url is None and self.task_type is None:
-            raise typer.BadParameter("give the URL of a webhook, or the handler's --type")
+            raise typer.BadParameter("give the URL to call, or the handler's --type")
         return given(
-            task_type=self.task_type or DEFAULT_TYPE,
+            task_type=self.task_type or _TYPES[kind_of(url or "")],
             target=self._target(url),
             priority=self.priority,
             delivery=self.delivery,
@@ -110,10 +120,23 @@ class TemplateOptions(OptionGroup):
     def _target(self, url: str | None) -> "Json | None":
         headers = dict(itertools.chain.from_iterable(self.headers or []))
         if url is not None:
-            return given(type="http", url=url, method=self.method, headers=headers or None)
-        if self.method is not None or headers:
-            raise typer.BadParameter("--method and --header are for webhooks")
+            if self.method is not None and kind_of(url) != "http":
+                raise typer.BadParameter("--method is for webhooks")
+            return document_of(url, self.method, headers) | self._described(url)
+        if self.method is not None or headers or self.descriptor_set is not None:
+            raise typer.BadParameter("--method, --header and --descriptor-set are for URLs")
         return None
+
+    def _described(self, url: str) -> "Json":
+        if self.descriptor_set is None:
+            return {}
+        if kind_of(url) != "grpc":
+            raise typer.BadParameter("--descriptor-set is for grpc:// and grpcs://")
+        try:
+            content = self.descriptor_set.read_bytes()
+        except OSError as error:
+            raise typer.BadParameter(f"{self.descriptor_set}: {error.strerror}") from error
+        return {"descriptor_set": base64.b64encode(content).decode()}
 
 
 def facts(shown: "Json") -> list[tuple[str, str]]:
@@ -147,4 +170,6 @@ def _retries(policy: "Json") -> str:
 def _called(target: "Json") -> str:
     if target["type"] == "http":
         return f"{target.get('method', 'POST')} {target['url']}"
+    if "url" in target:
+        return str(target["url"])
     return f"{target['type']} {target.get('function', '')}".strip()

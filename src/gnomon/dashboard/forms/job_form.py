@@ -13,6 +13,8 @@ import msgspec
 from gnomon.api.cron.schemas import CronJobView
 from gnomon.api.http.requests.reading import decoded
 from gnomon.model.errors import InvalidTask, Mistake
+from gnomon.model.targets.by_url import document_of, kind_of
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.usecases.checks.validation import position
 from gnomon.usecases.cron.cron_requests import PreviewSchedule
@@ -77,6 +79,8 @@ def _target_text(job: CronJobView) -> Form:
             "callback_url": target.url,
             "callback_method": target.method,
         }
+    if isinstance(target, GrpcTarget) and target == GrpcTarget(target.url):
+        return found | {"target_kind": "http", "callback_url": target.url}
     if target == PythonTarget(job.task_type):
         return found | {"target_kind": "handler"}
     return found | {"target_kind": "json"}
@@ -195,8 +199,11 @@ def _target(form: Form, reading: _FieldReader) -> dict[str, Any]:
             return {} if target is None else {"target": target}
         case "handler":
             return {}
+    url = form.get("callback_url", "").strip()
+    if kind_of(url) != "http":
+        return {"target": document_of(url)}
     return {
-        "callback_url": form.get("callback_url", "").strip(),
+        "callback_url": url,
         "callback_method": form.get("callback_method") or "POST",
     }
 

@@ -11,6 +11,8 @@ import msgspec
 
 from gnomon.dashboard.forms.local_time import moment_of
 from gnomon.model.errors import InvalidTask
+from gnomon.model.targets.by_url import document_of
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.task import Task
 from gnomon.usecases.checks.validation import position
@@ -81,13 +83,10 @@ def _target(form: Form) -> dict[str, Any]:
     if form["target"] != "webhook":
         function = form["function"].strip()
         return {"target": {"type": "python", "function": function}} if function else {}
-    target: dict[str, Any] = {"type": "http", "url": form["url"].strip()}
-    if not target["url"]:
+    if not (url := form["url"].strip()):
         raise InvalidTask("is missing; write one as https://example.com/hook", "/target/url")
-    target |= _text(form, "method")
-    if headers := _headers(form["headers"]):
-        target["headers"] = headers
-    return {"target": target}
+    method = form["method"].strip() or None
+    return {"target": document_of(url, method, _headers(form["headers"]))}
 
 
 def _headers(text: str) -> dict[str, str]:
@@ -204,6 +203,9 @@ def of_task(task: Task) -> dict[str, str]:
         case HttpTarget(url=url, method=method, headers=headers):
             shown = "\n".join(f"{name}: {value}" for name, value in headers.items())
             form |= {"target": "webhook", "url": url, "method": method, "headers": shown}
+        case GrpcTarget(url=url, headers=headers):
+            shown = "\n".join(f"{name}: {value}" for name, value in headers.items())
+            form |= {"target": "webhook", "url": url, "headers": shown}
         case PythonTarget(function=function) if function != task.task_type:
             form["function"] = function
     return form

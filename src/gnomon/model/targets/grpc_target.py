@@ -47,6 +47,7 @@ class GrpcTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="g
 
     pointer: ClassVar[str] = "/url"
     by_handler: ClassVar[bool] = False
+    label: ClassVar[str] = "gRPC"
 
     @property
     def host(self) -> str:

@@ -1,8 +1,8 @@
 """Targets: what a task calls.
 
 A kind of target is a class here, with everything that others ask of any target: `check`, `host`,
-`by_handler`, `address`, `masked`, `unmasked` and `pointer`. Code that must know the kinds apart
-uses `match` and ends in `assert_never`; so mypy names every place that must know a new kind.
+`by_handler`, `label`, `address`, `masked`, `unmasked` and `pointer`. Code that must know the kinds
+apart uses `match` and ends in `assert_never`; so mypy names every place that must know a new kind.
 """
 
 from typing import Annotated, ClassVar
@@ -43,6 +43,7 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
 
     pointer: ClassVar[str] = "/url"  # to the field that says whom it calls
     by_handler: ClassVar[bool] = False  # whether a handler runs it, in the node or worker itself
+    label: ClassVar[str] = "Webhook"  # for people
 
     @property
     def host(self) -> str:
@@ -100,6 +101,7 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     pointer: ClassVar[str] = "/function"
     by_handler: ClassVar[bool] = True
+    label: ClassVar[str] = "Handler"
     host: ClassVar[None] = None  # the node itself runs it
     address: ClassVar[None] = None
 
@@ -129,6 +131,7 @@ class NotificationTarget(
 
     pointer: ClassVar[str] = "/subscription_id"
     by_handler: ClassVar[bool] = False
+    label: ClassVar[str] = "Notification"
     address: ClassVar[None] = None  # the guard is asked for the channel, when it is called
 
     def masked(self) -> "NotificationTarget":

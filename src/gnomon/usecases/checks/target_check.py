@@ -63,5 +63,5 @@ def _place(target: Target, asked: NamesTarget | None) -> str:
 def _check(guard: AddressGuard, target: Target, pointer: str) -> None:
     address = target.address  # None also for an invalid URL, which another check reports
     if address is not None and guard.refuses_host(address):
-        detail = f"{address} is not a public address; webhooks reach others only in targets.allow"
+        detail = f"{address} is not a public address; others are called only in targets.allow"
         raise InvalidTask(detail, pointer)

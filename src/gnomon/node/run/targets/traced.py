@@ -13,6 +13,7 @@ from gnomon.clock import Clock
 from gnomon.model.ids import created_at
 from gnomon.model.outcomes.error_type import error_type
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.model.tasks.origin import TraceContext, origin_of
 from gnomon.model.tasks.task import TaskKey
@@ -36,7 +37,7 @@ StartOf = Callable[[TaskKey, int], Awaitable[datetime | None]]
 
 class TracedCaller:
     """`Caller` that makes a span of each execution whose task belongs to a sampled trace, and one
-    of the call of a webhook below it. The others it passes on."""
+    of the call of a webhook or of gRPC below it. The others it passes on."""
 
     def __init__(self, caller: Caller, tracing: Tracing, clock: Clock, start_of: StartOf) -> None:
         self._caller = caller
@@ -83,12 +84,15 @@ class TracedCaller:
     async def _called(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext, span: ActiveSpan
     ) -> Outcome | None:
-        if isinstance(delivery.target, HttpTarget):
-            with self._request(delivery.target, span.context) as request:
+        target = delivery.target
+        if isinstance(target, HttpTarget | GrpcTarget):
+            with self._request(target, span.context) as request:
                 below = _below(delivery, request.context)
                 outcome = await self._caller.call(below, payload, run)
                 if outcome is not None:
-                    request.set(names.HTTP_STATUS, outcome.response_status)
+                    over_http = isinstance(target, HttpTarget)
+                    status = names.HTTP_STATUS if over_http else names.RPC_STATUS
+                    request.set(status, outcome.response_status)
                 _conclude(request, outcome)
         else:
             outcome = await self._caller.call(_below(delivery, span.context), payload, run)
@@ -149,7 +153,16 @@ class TracedCaller:
         was_late = self._is_late(delivery.key, began.timestamp())
         return [link_to(own if was_late else in_trace, names.TO_EXECUTION_BEFORE)]
 
-    def _request(self, target: HttpTarget, parent: TraceContext) -> ActiveSpan:
+    def _request(self, target: HttpTarget | GrpcTarget, parent: TraceContext) -> ActiveSpan:
+        if isinstance(target, GrpcTarget):
+            service, _, method = target.method[1:].partition("/")
+            facts: dict[str, Any] = {
+                names.RPC_SYSTEM: "grpc",
+                names.RPC_SERVICE: service,
+                names.RPC_METHOD: method,
+                names.SERVER: target.address or "",
+            }
+            return self._tracing.begin(target.method[1:], SpanKind.CLIENT, parent, facts)
         shown = target.masked()
         return self._tracing.begin(
             shown.method,

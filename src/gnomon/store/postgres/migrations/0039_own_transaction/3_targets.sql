@@ -48,14 +48,66 @@ BEGIN
             );
             PERFORM gnomon.check_headers(coalesce(v_target -> 'headers', '{}'));
             RETURN '{"method": "POST", "headers": {}}' || v_target;
+        WHEN 'grpc' THEN
+            PERFORM gnomon.check_fields(
+                v_target, ARRAY['type', 'url', 'headers', 'descriptor_set'], '{}', '/target'
+            );
+            PERFORM gnomon.check_url(v_target -> 'url', '/target/url', ARRAY['grpc', 'grpcs']);
+            IF v_target ->> 'url' !~ '^[a-zA-Z]+://[^/?#]+/[A-Za-z_]\w*(\.[A-Za-z_]\w*)*/[A-Za-z_]\w*$' THEN
+                PERFORM gnomon.refuse(
+                    '/target/url', 'must end in a method, as in grpc://host:50051/package.Service/Method'
+                );
+            END IF;
+            PERFORM gnomon.check_headers(coalesce(v_target -> 'headers', '{}'));
+            PERFORM gnomon.check_metadata(coalesce(v_target -> 'headers', '{}')),
+                gnomon.check_descriptor_set(v_target -> 'descriptor_set');
+            RETURN '{"headers": {}, "descriptor_set": null}' || v_target;
         ELSE
-            PERFORM gnomon.refuse('/target/type', 'must be http or python');
+            PERFORM gnomon.refuse('/target/type', 'must be http, grpc or python');
     END CASE;
     RETURN NULL;
 END
 $$;
 
-CREATE FUNCTION gnomon.check_url(url jsonb, pointer text) RETURNS void
+-- Beside what holds for every header: names and values that metadata of gRPC can have.
+CREATE FUNCTION gnomon.check_metadata(headers jsonb) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    v_name text;
+    v_value text;
+BEGIN
+    FOR v_name, v_value IN SELECT lower(e.key), e.value FROM jsonb_each_text(headers) AS e LOOP
+        IF v_name !~ '^[0-9a-z_.-]+$' OR v_name ~ '^grpc-|-bin$'
+            OR v_name IN ('content-type', 'user-agent') OR v_value !~ '^[ -~]*$' THEN
+            PERFORM gnomon.refuse(
+                '/target/headers/' || left(v_name, 200),
+                'cannot be metadata of gRPC: names are letters, digits, _, - and ., values printable '
+                'ASCII, and those of gRPC itself cannot be chosen'
+            );
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION gnomon.check_descriptor_set(descriptor_set jsonb) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF descriptor_set IS NULL OR descriptor_set = 'null' THEN
+        RETURN;
+    END IF;
+    IF jsonb_typeof(descriptor_set) <> 'string' OR length(descriptor_set #>> '{}') > 87385
+        OR descriptor_set #>> '{}' !~ '^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$' THEN
+        PERFORM gnomon.refuse(
+            '/target/descriptor_set',
+            'must be a FileDescriptorSet of protoc in base64, of at most 65536 bytes'
+        );
+    END IF;
+END
+$$;
+
+CREATE FUNCTION gnomon.check_url(
+    url jsonb, pointer text, schemes text[] DEFAULT '{http,https}'
+) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     v_url constant text := gnomon.text_field(jsonb_build_object('url', url), 'url', 1, 4096, pointer);
@@ -64,8 +116,8 @@ BEGIN
     IF v_url IS NULL THEN
         PERFORM gnomon.refuse(pointer, 'must be given');
     END IF;
-    IF v_url !~* '^https?://' THEN
-        PERFORM gnomon.refuse(pointer, 'must start with http:// or https://');
+    IF position('://' IN v_url) = 0 OR lower(split_part(v_url, '://', 1)) <> ALL (schemes) THEN
+        PERFORM gnomon.refuse(pointer, format('must start with %s:// or %s://', VARIADIC schemes));
     ELSIF v_url !~ '^[!-~]+$' THEN
         PERFORM gnomon.refuse(
             pointer, 'must be ASCII without spaces here; encode it (a host by Punycode)'
@@ -153,7 +205,7 @@ DECLARE
     v_name text := rtrim(substring(v_called FROM '^(\[.*\]|[^:]*)'), '.');
     v_port constant text := coalesce(
         substring(v_called FROM ':0*([0-9]+)$'),
-        CASE WHEN target ->> 'url' ~* '^https:' THEN '443' ELSE '80' END
+        CASE WHEN target ->> 'url' ~* '^(https|grpcs):' THEN '443' ELSE '80' END
     );
     v_pattern text;
     v_host text;
