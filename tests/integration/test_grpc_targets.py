@@ -39,7 +39,7 @@ async def test_a_task_is_submitted_shown_and_called(
         target = {"type": "grpc", "url": server.url(), "headers": {"x-api-key": "s3cret"}}
         body = {"task_type": "ship", "target": target, "payload": {"order_id": "o_1"}}
         async with api.post("/api/v1/tasks", json=body) as answer:
-            assert answer.status == 201, await answer.text()
+            assert answer.status == 202, await answer.text()
             task_id = (await answer.json())["task_id"]
 
         async def ended() -> dict[str, Any] | None:

@@ -454,7 +454,7 @@ async def test_limits_of_a_grant_hold(
     error = await refused(app, {"task_type": "call", "callback_url": "http://you/"})
     assert error.sqlstate == FORBIDDEN
     await submit(app, {"task_type": "call", "callback_url": "http://only.me/"})
-    for host in ("you:80", "only.me:81"):
+    for host in ("you:80", "you.only.me"):
         grpc = {"type": "grpc", "url": f"grpc://{host}/a.B/C"}
         await refused(app, {"task_type": "call", "target": grpc})
     grpc = {"type": "grpc", "url": "grpc://only.me/a.B/C"}

@@ -29,6 +29,7 @@ LATER = {
     ("database", "activity_days"),
     ("node", "app"),
     ("targets", "processes"),
+    ("targets", "grpc_tls"),
     ("output", "handler_log_level"),
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
