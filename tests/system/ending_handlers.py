@@ -7,7 +7,7 @@ from gnomon.sdk.app import Gnomon
 app = Gnomon()
 
 
-@app.task(aliases=["upgrade"])  # the task type of all that waited: nodes choose by that
+@app.task
 async def echo(payload: Any) -> Any:
     return payload.get("returns")
 

@@ -82,7 +82,7 @@ def _tasks(ask: Ask) -> None:
 
     def submit(name: str, function: str = "echo", **fields: Any) -> str:
         body = {
-            "task_type": "upgrade",
+            "task_type": function,
             "name": name,
             "target": {"type": "python", "function": function},
             "payload": {"who": name},
@@ -109,7 +109,7 @@ def _tasks(ask: Ask) -> None:
 
 def _cron_jobs(ask: Ask) -> None:
     job = {
-        "task_type": "upgrade",
+        "task_type": "echo",
         "target": {"type": "python", "function": "echo"},
         "payload_template": {"who": "cron"},
     }

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import date
@@ -53,8 +54,10 @@ async def upgraded_dsn(postgres: PostgresServer, empty_dsn: str) -> str:
     loader = await connected(on_database(postgres.superuser_dsn, name))
     async with loader.transaction():
         await loader.execute("SET LOCAL session_replication_role = replica")  # no triggers
-        await loader.execute("DELETE FROM gnomon.tenant; DELETE FROM gnomon.revision")
-        await loader.execute(FILE.read_text())
+        rows = FILE.read_text()
+        for table in set(re.findall(r"^INSERT INTO (gnomon\.\w+)", rows, re.MULTILINE)):
+            await loader.execute(f"DELETE FROM {table}")  # what its migrations wrote
+        await loader.execute(rows)
     await loader.close()
     await prepare(empty_dsn)
     return empty_dsn
