@@ -49,7 +49,7 @@ def main(commit: str) -> None:
         with EmbeddedServer(folder / "data") as server:
             env = {"DATABASE_URL": server.dsn, "PYTHONPATH": f"{folder / 'src'}:{folder}"}
             about = _fill(folder, env)
-            dump = _dump(server.dsn)
+            dump = _dump(server.dsn).replace(name, "/previous")  # in tracebacks
     about |= {"commit": full, "day": _created(dump)}
     FILE.write_text(f"-- {json.dumps(about)}\n{dump}")
 
