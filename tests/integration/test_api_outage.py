@@ -18,8 +18,11 @@ from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.postgres.database import CONNECT_SECONDS
 from gnomon.wiring.api import serve
 
+API_CONNECTIONS = settings_with().database.connections
+LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 LOCKED_OUT = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock')"
 
 
@@ -120,3 +123,30 @@ async def test_requests_under_way_are_finished(database_dsn: str) -> None:
                 api.cancel()
             assert (await pausing)["status"] == "PAUSED"
     await connection.close()
+
+
+async def test_a_probe_is_answered_while_all_connections_are_in_use(database_dsn: str) -> None:
+    holder, looker = await connected(database_dsn), await connected(database_dsn)
+    async with serving(database_dsn) as api, asyncio.TaskGroup() as group:
+        task = await submitted(api)
+        async with holder.transaction():
+            await holder.execute("SELECT FROM gnomon.task FOR UPDATE")
+            path = f"{TASKS}/{task['task_id']}"
+            for place in range(3 * API_CONNECTIONS):
+                group.create_task(_changed(api, f"{path}/{'pause' if place % 2 else 'resume'}"))
+            while await looker.fetchval(LOCKED) < API_CONNECTIONS:
+                pass
+            began = asyncio.get_running_loop().time()
+            assert await _status(api, "/readyz") == 503
+            # At once, where it took as long as a connection is waited for.
+            assert asyncio.get_running_loop().time() - began < CONNECT_SECONDS
+            assert await _status(api, "/healthz") == 200
+        while await _status(api, "/readyz") != 200:
+            pass
+    await holder.close()
+    await looker.close()
+
+
+async def _changed(api: Api, path: str) -> int:
+    async with api.post(path) as answer:
+        return answer.status

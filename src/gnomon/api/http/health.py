@@ -12,12 +12,12 @@ from gnomon.api.context import Context, Request, context_of, header_of
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.idempotency import answer, respond
 from gnomon.api.tasks.schemas import Health
-from gnomon.model.errors import StoreError
+from gnomon.model.errors import StoreError, StoreUnavailable
 from gnomon.observe.siblings import Siblings
 from gnomon.store.ports.roster import NodeKind
 
-# That a scrape waits for the store: readers give up after some seconds, and what the process itself
-# counts is wanted most while all connections are taken.
+# That a scrape or a probe waits for the store: who asks gives up after some seconds, and what the
+# process itself counts is wanted most while all connections are taken.
 STORE_SECONDS = 1.0
 
 
@@ -55,7 +55,14 @@ async def _finds_stuck(siblings: Siblings) -> bool:
 )
 async def readyz(request: Request) -> ASGIResponse:
     context = context_of(request)
-    await context.store.ping()
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            await context.store.ping()
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"PostgreSQL is unavailable: no answer within {STORE_SECONDS:g} s, or all connections "
+            "are in use"
+        ) from None
     # Still 200: nobody could make room through a process that was taken out of service.
     return respond(answer(200, Health("full" if context.directory.is_full() else "ready")))
 

@@ -74,12 +74,13 @@ def _node(node: GraphNodeView, x: float, y: float) -> Markup:
     told = node.name if node.status is None else f"{node.name}: {status_name(node.status)}"
     if node.done is not None:
         told += f", {node.done} of {node.of}"
+    line = 19 if node.note or node.done is not None else 27  # alone, a name is in the middle
     inside = Markup(
         '<title>{}</title><rect class="box" x="{}" y="{}" width="{}" height="{}" rx="8"/>'
         '<text x="{}" y="{}"><tspan class="sign">{}</tspan>{}</text>'
         '<text class="note" x="{}" y="{}">{}</text>{}'
     ).format(
-        told, f"{x:g}", f"{y:g}", _WIDE, _HIGH, f"{x + 12:g}", f"{y + 19:g}",
+        told, f"{x:g}", f"{y:g}", _WIDE, _HIGH, f"{x + 12:g}", f"{y + line:g}",
         f"{sign} " if sign else "", _cut(node.name, _CHARACTERS), f"{x + 12:g}", f"{y + 34:g}",
         _cut(node.note, _CHARACTERS + 4), _progress(node, x, y),
     )  # fmt: skip

@@ -49,6 +49,9 @@ def translated() -> Iterator[None]:
     except ValueError as error:
         # The driver refuses a value before it is sent: text that is no Unicode, say.
         raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
+    except OverflowError as error:
+        # Python has no year before 1 or after 9999.
+        raise StatementRefused(f"a value that was read is out of range: {error}") from error
     except DRIVER_ERRORS as error:
         raise of_driver(error) from error
 
