@@ -81,7 +81,7 @@ BUGS: Sequence[Bug] = (
     Bug(
         "dead-by-the-clock",
         "node/membership/roster.py",
-        "            if monotonic - self._beats[peer.incarnation][1] >= lease.ttl\n"
+        "            if monotonic - self._beats[peer.incarnation][1] >= _patience(peer, lease)\n"
         "            and peer.alive_until < now\n",
         "            if peer.alive_until < now\n",
         ("tests/unit/node/test_roster_watch.py", "tests/integration/test_declaring_dead.py"),

@@ -25,6 +25,7 @@ WORKED = {
     "open_worker_session",
     "poll_worker_session",
     "beat_worker_session",
+    "drain_worker_session",
     "close_worker_session",
 }
 # Small bodies are keyword arguments.

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 from tests.conftest import serving
 from tests.integration.api_calls import TASKS, Api, call, submitted
-from tests.integration.remote_workers import TestedWorker, opened, task_for
+from tests.integration.remote_workers import SESSIONS, TestedWorker, opened, task_for
 from tests.integration.support import Connection
 from tests.settings import settings_with
 from tests.waiting import eventually
@@ -166,3 +166,38 @@ async def test_a_session_whose_worker_is_silent_dies_and_its_tasks_run_elsewhere
         granted = await other.poll(0, 10.0, begin=[claim])
         assert granted["begun"] == [claim | {"granted": True}]
         assert await other.settle(again)
+
+
+async def test_a_silent_session_is_lost_when_its_lease_is_over(database_dsn: str) -> None:
+    """And not a lease of a node later."""
+    clock = SystemClock()
+    async with serving(database_dsn, gateway_lease_seconds=3.0, **QUICK) as api:
+        worker = await opened(api)
+        other = await opened(api)
+        await worker.beat()
+        beaten = clock.monotonic()
+
+        async def gone() -> bool:
+            await other.beat()
+            (listed, *more) = (await call(api, "GET", SESSIONS, 200))["worker_sessions"]
+            return not more and listed["session_id"] == other.id
+
+        await eventually(gone)
+        assert clock.monotonic() - beaten >= 2.9  # however busy the machine, not sooner
+        nodes = (await call(api, "GET", "/api/v1/nodes", 200))["nodes"]
+        (lost,) = (each for each in nodes if each["incarnation"] == worker.id)
+        assert lost["dead"]
+
+
+async def test_two_polls_that_adopt_at_once_adopt_once(database_dsn: str) -> None:
+    async with serving(database_dsn, **QUICK) as first, serving(database_dsn, **QUICK) as second:
+        worker = await opened(first)
+        await worker.poll(0)
+        worker.api = second
+        worker.sequence += 1
+        body = worker.body(1)
+        answers = await asyncio.gather(*(worker.ask(body) for _ in range(8)))
+        assert len({answer["epoch"] for answer in answers}) == 1
+        worker.take(answers[0])
+        await submitted(second, task_for())
+        assert await worker.settle(await worker.next())

@@ -378,6 +378,49 @@ async def test_sessions_are_bounded(database_dsn: str) -> None:
         await opened(api)
 
 
+async def test_sessions_that_are_opened_at_once_are_bounded(database_dsn: str) -> None:
+    body = {"name": "w", "handlers": ["mail"], "slots": 1}
+    async with serving(database_dsn, gateway_tenant_sessions=3, **QUICK) as api:
+
+        async def status() -> int:
+            async with api.post(SESSIONS, json=body) as answer:
+                return answer.status
+
+        found = await asyncio.gather(*(status() for _ in range(12)))
+        assert sorted(found) == [201] * 3 + [409] * 9
+
+
+async def test_a_session_is_told_to_drain(database_dsn: str, database: Database) -> None:
+    await make_tenant(database, "a")
+    await make_tenant(database, "b")
+    keys = {
+        name: bearer((await make_key(database, tenant, name=name, roles=[role]))[1])
+        for name, tenant, role in (
+            ("worker", "a", Role.WORK),
+            ("operator", "a", Role.OPERATE),
+            ("stranger", "b", Role.OPERATE),
+        )
+    }
+    async with serving(database_dsn, auth_enabled=True, **QUICK) as api:
+        worker = await opened(api, headers=keys["worker"])
+        assert (await worker.poll(1))["command"] is None
+        path = f"{SESSIONS}/{worker.id}/drain"
+        await call(api, "POST", path, 403, headers=worker.headers)
+        await call(api, "POST", path, 404, headers=keys["stranger"])
+        worker.sequence += 1
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(worker.ask(worker.body(1, 20.0)))
+            await worker.beat()  # by then it waits
+            for _ in range(2):
+                await call(api, "POST", path, 204, headers=keys["operator"])
+            async with asyncio.timeout(10):
+                assert (await waiting)["command"] == "drain"
+        worker.take(await worker.ask(worker.body(1)))
+        assert worker.answer["command"] == "drain"  # the answer was lost
+        await worker.leave()
+        await call(api, "POST", path, 404, headers=keys["operator"])
+
+
 async def test_a_worker_that_hangs_up_gets_nothing(quick: Api, connection: Connection) -> None:
     gone = await opened(quick)
     await gone.poll(4)

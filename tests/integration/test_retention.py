@@ -136,6 +136,24 @@ async def test_a_dead_node_is_kept_for_a_day_and_while_a_task_is_its_own(
     assert {row["name"] for row in left} == {"busy", "late", "alive"}
 
 
+async def test_a_session_that_ended_is_kept_for_a_minute(
+    database: Database, connection: Connection
+) -> None:
+    """Workers come and go, and every sweep looks at each dead one."""
+    for name in ("gone", "late", "alive"):
+        await joined(database, name)
+    await connection.execute(
+        """
+        UPDATE gnomon.node
+        SET kind = 2, dead = name <> 'alive',
+            ended_at = gnomon.now() - interval '1s' * CASE name WHEN 'late' THEN 30 ELSE 90 END
+        """
+    )
+    await Pruning(database).pruner.run_once()
+    left = await connection.fetch("SELECT name FROM gnomon.node")
+    assert {row["name"] for row in left} == {"late", "alive"}
+
+
 async def test_a_row_that_somebody_holds_is_left_for_a_later_pass(
     database: Database, connection: Connection, looker: Connection
 ) -> None:

@@ -584,6 +584,27 @@ async def test_nodes_see_since_when_an_open_transaction_stores(
         await node.close()
 
 
+async def test_locks_that_others_hold_are_not_waited_for(
+    app: Connection, database_dsn: str, superuser: Connection
+) -> None:
+    """Any role of the database can take advisory locks."""
+    session = await app.fetchval("SELECT pg_backend_pid()")
+    locks = "SELECT pg_advisory_lock(1735550318, gnomon.began_key(gnomon.now()) + n)"
+    await superuser.execute(f"{locks} FROM generate_series(-3, 60) AS n")
+    await app.execute("SET statement_timeout = '5s'")
+    try:
+        async with app.transaction():
+            await submit(app, {"task_type": "t"})
+            held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = $1"
+            assert await superuser.fetchval(held, session) == 1
+        await superuser.execute(f"{locks} FROM generate_series(-200, 60) AS n")
+        error = await refused(app, {"task_type": "t"})
+        assert error.sqlstate == "GN106"
+    finally:
+        await superuser.execute("SELECT pg_advisory_unlock_all()")
+    await submit(app, {"task_type": "t"})
+
+
 async def test_nodes_count_what_was_submitted(
     app: Connection, connection: Connection, database: Database, clock: SystemClock
 ) -> None:

@@ -27,8 +27,8 @@ PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", 
 
 # Walled by the table that says whose their rows are; each has a test of its own.
 BY_ANOTHER_TABLE = {"limit_window": {"SELECT"}}
-# Tables of the installation that name a tenant in some rows: a session's in the roster. They have
-# no wall, so the role may do nothing with them but read single columns, which are listed below.
+# Tables of the installation that name a tenant in some rows: a session's in the roster. The role
+# may only read single columns of them, which are listed below, and no rows of other tenants.
 OF_THE_INSTALLATION = {"node"}
 
 _TABLES = """
@@ -428,3 +428,16 @@ async def test_plain_sql_of_other_users_goes_on_as_before(
         assert "is shown no tasks" in (await tenant_wall(superuser)).detail
     finally:
         await superuser.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+async def test_a_tenant_sees_nodes_and_its_own_sessions(
+    database: Database, connection: Connection
+) -> None:
+    for name in ("node", MINE, THEIRS):
+        await joined(database, name)
+    await connection.execute(
+        "UPDATE gnomon.node SET kind = 2, tenant_id = name WHERE name <> 'node'"
+    )
+    async with database.scoped(MINE) as scoped:
+        rows = await scoped.fetch("SELECT name, kind FROM gnomon.node")
+    assert {row["name"] for row in rows} == {"node", MINE}

@@ -21,7 +21,6 @@ from gnomon.observe.events import Observer
 from gnomon.pipe.http.messages import (
     MOST_REPORTS,
     MOST_SLOTS,
-    Command,
     Poll,
     PollAnswer,
     SessionOpened,
@@ -229,19 +228,9 @@ class Poller:
         self._deliver(answer)
         for order in answer.cancel:
             self._cancel(order)
-        self._obey(answer.command)
+        if answer.command == "drain":
+            self._ends.on_drain()
         return new
-
-    def _obey(self, command: Command | None) -> None:
-        match command:
-            case "drain":
-                log.info("the gateway asks this worker to drain")
-                self._ends.on_drain()
-            case "reopen":
-                log.info("the gateway asks this worker for a new session")
-                self._ends.on_lost()
-            case None:
-                pass
 
     def _settle(self, answer: PollAnswer) -> None:
         settled, refused = self._held.acknowledged(answer.acknowledged)

@@ -83,7 +83,7 @@ class PollingWorker:
         LeaseLost when the session has ended before."""
         keeper.start()
         chores = Chores(self._clock, self._troubles)
-        progress = every("progress", keeper.progress, self._clock, keeper.interval)
+        progress = every("progress", keeper.progress, self._clock, self.lease.ttl / 5)
         try:
             async with asyncio.TaskGroup() as group:
                 work = (chores.run(progress), self.worker.run(), self.poller.run())
@@ -92,6 +92,8 @@ class PollingWorker:
                 if self._lost.is_set():
                     self.worker.interrupt_all("the session of this worker has ended")
                 else:
+                    if self._told_to_drain.is_set():
+                        log.info("the gateway asks this worker to leave")
                     self.worker.drain()
                     self.poller.say_now()  # it takes nothing more
                     await self._drain.run()

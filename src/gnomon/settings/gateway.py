@@ -10,7 +10,7 @@ _SHORTEST_LEASE = 3.0
 class GatewaySettings(Section, frozen=True):
     SECTION: ClassVar[str] = "gateway"
 
-    lease_seconds: float = 30.0  # without a beat for so long, a session is lost with its tasks
+    lease_seconds: float = 10.0  # without a beat for so long, a session is lost with its tasks
     poll_seconds: float = 20.0  # that a poll waits at most; a proxy must not cut it off before
     tenant_sessions: int = 5_000  # of one tenant at once
     key_sessions: int = 5_000  # of one key at once

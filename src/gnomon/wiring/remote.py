@@ -168,7 +168,7 @@ async def _opened(
             log.warning(f"no session can be opened, retrying in {pause:.1f} s", why=str(error))
             await clock.wait(health.stop, pause)
             continue
-        lease = Lease(session.session_id, session.lease_seconds)
+        lease = Lease(session.session_id, session.lease_seconds, session.beat_seconds)
         lease.renewed(asked_at)
         return session, lease
     return None

@@ -144,6 +144,23 @@ async def beat_worker_session(request: Request) -> ASGIResponse:
 
 
 @Operation(
+    "POST",
+    "/{session_id:str}/drain",
+    name="drain_worker_session",
+    role=Role.OPERATE,
+    summary="Have the worker of a session take nothing more, end what it runs, and leave",
+    answers={204: None},
+    errors=(404,),
+)
+async def drain_worker_session(request: Request) -> ASGIResponse:
+    session_id = _session_id(request)
+    sessions = context_of(request).worker_sessions
+    if not await sessions.drain(session_id, tenant_of(request)):
+        raise WorkerSessionNotFound(session_id)
+    return respond(answer(204))
+
+
+@Operation(
     "DELETE",
     "/{session_id:str}",
     name="close_worker_session",
@@ -206,6 +223,7 @@ router = Router(
         list_worker_sessions,
         poll_worker_session,
         beat_worker_session,
+        drain_worker_session,
         close_worker_session,
     ],
 )

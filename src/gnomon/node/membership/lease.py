@@ -12,9 +12,10 @@ class Lease:
     has itself been alive for a whole lease may speak about others.
     """
 
-    def __init__(self, incarnation: UUID, ttl: float) -> None:
+    def __init__(self, incarnation: UUID, ttl: float, interval: float | None = None) -> None:
         self.incarnation = incarnation
         self.ttl = ttl
+        self.interval = interval or ttl / 5  # between renewals
         self.margin = ttl / 5
         self.trusted_until = float("-inf")
         self.since: float | None = None

@@ -22,6 +22,9 @@ from gnomon.observe.node_events import LeaseRenewal
 log = structlog.get_logger("gnomon.node")
 
 
+_SOONER = 3  # times as often a renewal is tried after one that failed
+
+
 class Renewal(Protocol):
     """A connection that only renews."""
 
@@ -56,7 +59,7 @@ class LeaseKeeper:
 
     @property
     def interval(self) -> float:
-        return self._lease.ttl / 5
+        return self._lease.interval
 
     async def progress(self) -> None:
         """The loop is alive."""
@@ -84,7 +87,10 @@ class LeaseKeeper:
         if self._stopped:
             self._stop.set()
         try:
-            while not await self._clock.wait(self._stop, self.interval):
+            renewed = True
+            while not await self._clock.wait(
+                self._stop, self.interval if renewed else self.interval / _SOONER
+            ):
                 renewed = await self._renew()
                 if not watched.is_closed():
                     watched.call_soon_threadsafe(self._emit, LeaseRenewal(renewed))

@@ -2,7 +2,9 @@
 
 A peer is declared dead when its beat has stood still for a whole lease during which our own
 renewals went through without a break. So an outage of PostgreSQL longer than a lease kills
-nobody: our own run of renewals was broken with everyone else's.
+nobody: our own run of renewals was broken with everyone else's. A session beats several times in
+half of a lease, and is only looked at when its own is about to run out: for that half it must have
+stood still.
 """
 
 from collections.abc import Sequence
@@ -47,10 +49,14 @@ class Watch:
         return [
             peer
             for peer in peers
-            if monotonic - self._beats[peer.incarnation][1] >= lease.ttl
+            if monotonic - self._beats[peer.incarnation][1] >= _patience(peer, lease)
             and peer.alive_until < now
             and lease.may_judge(monotonic)
         ]
+
+
+def _patience(peer: NodeRecord, lease: Lease) -> float:
+    return lease.ttl / 2 if peer.kind is NodeKind.SESSION else lease.ttl
 
 
 class RosterResult(msgspec.Struct, frozen=True):

@@ -62,6 +62,7 @@ class Adoption:
         self._claims.adopted([e.delivery for e in executions])
         self._conversation.take_over(session, executions)
         session.trusted_until = asked_at + kept.lease_seconds
+        session.draining = kept.draining
         self._pipe.add(session)
         log.info("adopted a worker session", session=kept.name, tasks=len(executions))
         return session
@@ -72,17 +73,23 @@ class Adoption:
             self._departed[execution.delivery.key] = execution
 
     async def watch(self) -> int:
-        """Let those go that are dead, or that another gateway has adopted; gives how many."""
+        """Let those go that are dead, or that another gateway has adopted; gives how many. And tell
+        those to drain that shall."""
         known = list(self._pipe.sessions)
         if not known:
             return 0
-        moved = await self.store.moved(known, self.lease.incarnation)
-        for each in moved:
+        gone = 0
+        for each in await self.store.changed(known, self.lease.incarnation):
             session = self._pipe.sessions.get(each.incarnation)
-            if session is not None:
+            if session is None:
+                continue
+            if each.dead or each.moved:
                 log.info("a worker session is gone", session=session.name, dead=each.dead)
                 self.let_go(session)
-        return len(moved)
+                gone += 1
+            elif each.draining:
+                self._conversation.drain(session)
+        return gone
 
     async def look_at_leases(self, margin: float) -> int:
         """Learn of beats that went to other gateways: of sessions whose leases are about to run out

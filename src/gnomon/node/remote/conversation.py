@@ -115,8 +115,8 @@ class Conversation:
     def _hear(self, session: WorkerSession, poll: Poll) -> None:
         tenant_id = session.tenant_id
         reported = {(TaskKey(tenant_id, r.task_id), r.fence): r for r in poll.reports}
-        for said in session.said - reported.keys():
-            session.receipts.pop(said, None)  # it has reached the worker
+        # A worker reports until it has the receipt: of what it does not report, it has it.
+        session.receipts = {c: a for c, a in session.receipts.items() if c in reported}
         session.said.clear()
         if session.epoch == poll.epoch:
             session.synced = True
@@ -148,10 +148,9 @@ class Conversation:
             and (key, execution.delivery.fence) not in reported
         ]
         for key, execution in session.held.items():
-            if execution.delivery.payload_size is not None and (
-                (key, execution.delivery.fence) in has
-            ):
-                self.pipe.confirm(execution)
+            claimed = key, execution.delivery.fence
+            if not execution.adopted and claimed in has and claimed not in reported:
+                self.pipe.forget_payload(execution)
         for execution in lost:
             self.pipe.drop(session, execution)
             if execution.adopted:
@@ -169,14 +168,12 @@ class Conversation:
         for key, execution in session.held.items():
             if execution.stop is not None:
                 session.orders[key, execution.delivery.fence] = execution.stop
-        # Again and again, for an answer may have been lost; but not as fast as a worker can poll
-        # whose handler ignores it.
-        again = session.orders_said_at + _SAY_AGAIN_SECONDS <= self._clock.monotonic()
+        again = self._may_say_again(session.orders_said_at)
         session.unsaid_orders = bool(session.orders) and (again or session.unsaid_orders)
 
     def _report(self, session: WorkerSession, claimed: Claimed, report: WorkerReport) -> None:
         key, fence = claimed
-        execution = session.held.get(key) or self.pipe.recall(session, key)
+        execution = session.held.get(key) or self.pipe.recall(session, claimed)
         if execution is None or execution.delivery.fence != fence:
             if session.reporting.get(key) != fence and claimed not in session.receipts:
                 session.receipts[claimed] = False  # and not because it is being written
@@ -235,7 +232,13 @@ class Conversation:
             or session.receipts.keys() - session.said
             or session.unsaid_grants
             or session.unsaid_orders
+            or (session.draining and self._may_say_again(session.drain_said_at))
         )
+
+    def _may_say_again(self, said_at: float) -> bool:
+        """Again and again, for an answer may have been lost; but not as fast as a worker can poll
+        that does not obey."""
+        return said_at + _SAY_AGAIN_SECONDS <= self._clock.monotonic()
 
     def _answer(self, session: WorkerSession) -> PollAnswer:
         """All that there is to say; it is the answer to the poll that waits."""
@@ -255,12 +258,16 @@ class Conversation:
             cancel=[
                 StopOrder(key.id, fence, reason) for (key, fence), reason in session.orders.items()
             ],
+            command="drain" if session.draining else None,
         )
         session.said = set(session.receipts)
         session.unsaid_grants = session.unsaid_orders = False
+        now = self._clock.monotonic()
         if session.orders:
-            session.orders_said_at = self._clock.monotonic()
-        session.answered = answer
+            session.orders_said_at = now
+        if session.draining:
+            session.drain_said_at = now
+        session.answered, session.answered_at = answer, now
         self.pipe.count(session)
         return answer
 
@@ -278,6 +285,13 @@ class Conversation:
         return deliveries
 
     # Stopping
+
+    def drain(self, session: WorkerSession) -> None:
+        """Have its worker take nothing more, and leave."""
+        if not session.draining:
+            session.draining = True
+            self.pipe.offer(session, 0)
+            self.tell(session)
 
     def stop(self, key: TaskKey, reason: StopReason) -> bool:
         """Have a running task end; False where it does not run here."""

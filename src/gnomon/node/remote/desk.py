@@ -1,6 +1,5 @@
 """Opens, finds, renews and ends the sessions of a gateway."""
 
-import asyncio
 import hashlib
 import hmac
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from gnomon.model.session_errors import (
 )
 from gnomon.node.remote.adoption import Adoption
 from gnomon.node.remote.conversation import Conversation, PendingPoll
+from gnomon.node.remote.keyed_locks import KeyedLocks
 from gnomon.node.remote.renewals import SessionRenewals
 from gnomon.pipe.http.messages import BeatAnswer, Poll, PollAnswer, SessionOpened, SessionOpening
 from gnomon.pipe.http.session import WorkerSession
@@ -27,7 +27,8 @@ from gnomon.store.ports.worker_sessions import KeptSession, NewWorkerSession
 
 _SECRET_BYTES = 32
 _MOST_KNOWN = 20_000  # sessions of other gateways, whose beats came here
-BEATS_A_LEASE = 5
+BEATS_A_LEASE = 3
+TRUSTED = 0.8  # of a lease: until then a session is given tasks
 
 
 class SessionCaller(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class SessionDesk:
         self._settings = settings
         self._on_pools = on_pools  # what the sessions serve may have changed
         self._elsewhere: dict[UUID, _Holder] = {}  # of other gateways
-        self._adopting: dict[UUID, asyncio.Lock] = {}
+        self._locks = KeyedLocks()  # of sessions to be adopted, and of tenants who open one
         self.closed = False
 
     async def open(self, opening: SessionOpening, caller: SessionCaller) -> SessionOpened:
@@ -93,9 +94,10 @@ class SessionDesk:
             labels=opening.labels or {},
             client=opening.client,
         )
-        room = await self._store.open(
-            new, settings.lease_seconds, settings.tenant_sessions, settings.key_sessions
-        )
+        async with self._locks.alone(caller.tenant_id):  # so that all of them are counted
+            room = await self._store.open(
+                new, settings.lease_seconds, settings.tenant_sessions, settings.key_sessions
+            )
         if not room.entered:
             of_tenant = room.of_tenant >= settings.tenant_sessions
             whose = "the tenant" if of_tenant else "this key"
@@ -171,25 +173,29 @@ class SessionDesk:
     async def _session(self, session_id: UUID, caller: SessionCaller, poll: Poll) -> WorkerSession:
         """The session, which is this gateway's from now on."""
         self._check_open()
-        session = self._pipe.sessions.get(session_id)
-        if session is not None and session.epoch == poll.epoch:
-            _check(_Holder(session.tenant_id, session.secret), session_id, caller)
-            return session
-        if session is not None and poll.sequence <= session.sequence:
-            _check(_Holder(session.tenant_id, session.secret), session_id, caller)
-            return session  # a poll of before, which counts no more
-        lock = self._adopting.setdefault(session_id, asyncio.Lock())
-        try:
-            async with lock:
-                kept = await self._find(session_id, caller)
-                adopted = await self._adoption.adopt(kept, _new_epoch())
-        finally:
-            if not lock.locked():
-                self._adopting.pop(session_id, None)
+        known = self._known(session_id, caller, poll)
+        if known is not None:
+            return known
+        async with self._locks.alone(session_id):
+            known = self._known(session_id, caller, poll)  # adopted meanwhile
+            if known is not None:
+                return known
+            kept = await self._find(session_id, caller)
+            adopted = await self._adoption.adopt(kept, _new_epoch())
         self._check_open()
         self._elsewhere.pop(session_id, None)
         self._on_pools()
         return adopted
+
+    def _known(self, session_id: UUID, caller: SessionCaller, poll: Poll) -> WorkerSession | None:
+        """The session, if it is this gateway's, and its worker knows that; or where the poll is one
+        of before, which counts no more."""
+        session = self._pipe.sessions.get(session_id)
+        if session is None:
+            return None
+        _check(_Holder(session.tenant_id, session.secret), session_id, caller)
+        of_before = poll.sequence <= session.sequence
+        return session if session.epoch == poll.epoch or of_before else None
 
     async def _find(self, session_id: UUID, caller: SessionCaller) -> KeptSession:
         kept = await self._store.find(session_id)
@@ -213,7 +219,7 @@ class SessionDesk:
 
     def _trust(self, session: WorkerSession, renewed_at: float) -> None:
         seconds = self._settings.lease_seconds
-        session.trusted_until = renewed_at + seconds - seconds / BEATS_A_LEASE
+        session.trusted_until = renewed_at + seconds * TRUSTED
         self._pipe.count(session)
 
     def _check_open(self) -> None:

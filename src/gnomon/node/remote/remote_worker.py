@@ -16,7 +16,7 @@ from gnomon.node.remote.renewals import SessionRenewals
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.starter import Starter
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.pipe.http.session import RemoteExecution
+from gnomon.pipe.http.session import RemoteExecution, WorkerSession
 
 log = structlog.get_logger("gnomon.gateway")
 
@@ -94,16 +94,16 @@ class RemoteWorker:
             while self._pipe.lacking:
                 while self._pipe.loaded_bytes >= self._payloads.memory:
                     await self._clock.sleep(_FULL_SECONDS)
-                await self._load_one(self._pipe.lacking.popleft())
+                await self._load_one(*self._pipe.lacking.popleft())
 
-    async def _load_one(self, delivery: Delivery) -> None:
+    async def _load_one(self, session: WorkerSession, delivery: Delivery) -> None:
         try:
             payload = await self._payloads.fetch(delivery.key)
         except StoreError:  # it is noted, and the task released
-            self._pipe.not_loaded(delivery, Report(delivery))
+            self._pipe.not_loaded(session, Report(delivery))
             return
         if payload is None:
             now = self._clock.seconds()
-            self._pipe.not_loaded(delivery, Report(delivery, _PAYLOAD_GONE, now, now))
+            self._pipe.not_loaded(session, Report(delivery, _PAYLOAD_GONE, now, now))
             return
-        self._pipe.loaded(msgspec.structs.replace(delivery, payload=payload))
+        self._pipe.loaded(session, msgspec.structs.replace(delivery, payload=payload))

@@ -20,10 +20,11 @@ from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.http.groups import SessionGroups
-from gnomon.pipe.http.session import RemoteExecution, WorkerSession
+from gnomon.pipe.http.session import Claimed, RemoteExecution, WorkerSession
 
 # A worker that was answered comes back at once. One that does not is given nothing more.
 ABSENT_SECONDS = 2.0
+AWAY_SECONDS = 10.0  # for which an answer is kept, to be given to the same poll again
 CLEAR_SECONDS = 60.0  # that a session gets nothing, so that a suspect can be alone in it
 
 
@@ -39,7 +40,8 @@ class HttpPipe:
         self.sessions: dict[UUID, WorkerSession] = {}
         self.running: dict[TaskKey, RemoteExecution] = {}  # delivered, and not reported
         self.yielding: dict[WorkerSession, int] = {}  # how many of those give way, by session
-        self.lacking: deque[Delivery] = deque()  # whose payloads must be read first
+        # Whose payloads must be read first, and for whom.
+        self.lacking: deque[tuple[WorkerSession, Delivery]] = deque()
         self.lacks = asyncio.Event()
         self.loaded_bytes = 0  # of payloads that were kept apart, and that no worker has yet
         self._loaded: dict[TaskKey, int] = {}
@@ -74,7 +76,7 @@ class HttpPipe:
         if self.sessions.get(session.incarnation) is session:
             del self.sessions[session.incarnation]
         self._groups.remove(session)
-        for delivery in (*session.urgent, *session.others):
+        for delivery in session.undelivered():
             self.report(Report(delivery))
         session.urgent.clear()
         session.others.clear()
@@ -95,10 +97,13 @@ class HttpPipe:
         return 0
 
     def pace(self) -> None:
-        """Withdraw the credit of sessions whose workers have not come back."""
+        """Withdraw the credit of sessions whose workers have not come back, and forget what they
+        were answered."""
         now = self._monotonic()
-        absent = now - ABSENT_SECONDS
+        absent, away = now - ABSENT_SECONDS, now - AWAY_SECONDS
         for session in self.sessions.values():
+            if session.answered is not None and session.answered_at < away:
+                session.answered = None
             if session.counted and (
                 (session.waiting is None and session.offered_at < absent)
                 or session.trusted_until < now
@@ -110,7 +115,7 @@ class HttpPipe:
         """Its worker can take so many more than it holds."""
         now = self._monotonic()
         clearing = session.clearing_until > now and not session.is_empty
-        session.offered = 0 if clearing else slots
+        session.offered = 0 if clearing or session.draining else slots
         session.offered_at = now
         self.count(session)
         if session.counted:
@@ -198,7 +203,7 @@ class HttpPipe:
                 self.report(Report(delivery))  # nobody knew that it is a suspect
             elif delivery.payload_size is not None and delivery.payload is None:
                 session.lacking += 1
-                self.lacking.append(delivery)
+                self.lacking.append((session, delivery))
                 self.lacks.set()
             else:
                 self._queue(session, delivery)
@@ -214,24 +219,22 @@ class HttpPipe:
         self._suspects[delivery.key] = session
         return True
 
-    def loaded(self, delivery: Delivery) -> None:
-        """The payload of a delivery that lacked it has been read."""
-        session = self.sessions.get(delivery.incarnation)
-        if session is None:
+    def loaded(self, session: WorkerSession, delivery: Delivery) -> None:
+        """The payload of a delivery that lacked it has been read. Where the session is not the same
+        any more, whoever has adopted it knows the delivery by its row."""
+        session.lacking -= 1
+        if session.closed:
             self.report(Report(delivery))
             return
-        session.lacking -= 1
         self._loaded[delivery.key] = size = len(delivery.payload or b"")
         self.loaded_bytes += size
         self._queue(session, delivery)
         self.count(session)
 
-    def not_loaded(self, delivery: Delivery, report: Report) -> None:
+    def not_loaded(self, session: WorkerSession, report: Report) -> None:
         """It could not be read."""
-        session = self.sessions.get(delivery.incarnation)
-        if session is not None:
-            session.lacking -= 1
-            self.count(session)
+        session.lacking -= 1
+        self.count(session)
         self.report(report)
 
     def _queue(self, session: WorkerSession, delivery: Delivery) -> None:
@@ -246,7 +249,7 @@ class HttpPipe:
         size = 0
         for waiting in (session.urgent, session.others):
             while waiting and len(taken) < session.offered and (size < most_bytes or not taken):
-                delivery = waiting.popleft()
+                delivery = waiting.take_first()
                 size += len(delivery.payload or b"")
                 taken.append(delivery)
         session.offered -= len(taken)
@@ -257,16 +260,19 @@ class HttpPipe:
         """The worker of the session has it, as far as is known."""
         key = execution.delivery.key
         session.held[key] = self.running[key] = execution
+        if execution.delivery.payload_size is not None:
+            self.forget_payload(execution)
         if execution.delivery.losses and key not in self._suspects:  # of another gateway
             self._suspects[key] = session
             session.suspect = key
         if execution.gives_way:
             self.yielding[session] = self.yielding.get(session, 0) + 1
 
-    def confirm(self, execution: RemoteExecution) -> None:
-        """The worker has it for sure: a large payload need not be kept to be delivered again."""
-        if not execution.adopted and execution.delivery.payload_size is not None:
-            execution.adopted = True
+    def forget_payload(self, execution: RemoteExecution) -> None:
+        """Its worker has it for sure; or it is large, and is released where it gets lost on its
+        way: workers that never confirm would fill the memory."""
+        execution.adopted = True
+        if execution.delivery.payload is not None:
             execution.delivery = msgspec.structs.replace(execution.delivery, payload=None)
             self._unload(execution.delivery.key)
 
@@ -291,19 +297,18 @@ class HttpPipe:
         """Put back what was on its way to a worker, and has not reached it."""
         for delivery in reversed(deliveries):
             urgent = delivery.lane is Lane.CRITICAL
-            (session.urgent if urgent else session.others).appendleft(delivery)
+            (session.urgent if urgent else session.others).put_first(delivery)
         self.count(session)
         self._on_news(session)
 
-    def recall(self, session: WorkerSession, key: TaskKey) -> RemoteExecution | None:
+    def recall(self, session: WorkerSession, claimed: Claimed) -> RemoteExecution | None:
         """What was taken for lost on its way, and has reached the worker all the same."""
         for waiting in (session.urgent, session.others):
-            for delivery in waiting:
-                if delivery.key == key:
-                    waiting.remove(delivery)
-                    execution = RemoteExecution(delivery, delivery.start_by, gives_way=False)
-                    self.hold(session, execution)
-                    return execution
+            delivery = waiting.pop(claimed, None)
+            if delivery is not None:
+                execution = RemoteExecution(delivery, delivery.start_by, gives_way=False)
+                self.hold(session, execution)
+                return execution
         return None
 
     def unsent(self) -> list[Delivery]:
@@ -320,8 +325,8 @@ class HttpPipe:
         for session in self.sessions.values():
             before = len(late)
             for waiting in (session.urgent, session.others):
-                while waiting and waiting[0].start_by < now:  # the oldest claim first
-                    late.append(waiting.popleft())
+                while waiting and waiting.first.start_by < now:  # the oldest claim first
+                    late.append(waiting.take_first())
             if len(late) > before:
                 self.count(session)
         return late

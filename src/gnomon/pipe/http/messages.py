@@ -26,7 +26,7 @@ Fence = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Seconds = Annotated[float, Meta(ge=0.0, le=MOST_RETRY_SECONDS)]
 WorkerOutcome = Literal["succeeded", "failed", "timed_out", "cancelled", "snoozed", "released"]
 StopReason = Literal["cancelled", "preempted", "lost"]
-Command = Literal["drain", "reopen"]
+Command = Literal["drain"]
 
 
 class SessionOpening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """A worker session, as its gateway knows it: its credit, what waits for it, and what it has."""
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -13,6 +13,25 @@ from gnomon.pipe.http.messages import PollAnswer, StopReason
 Claimed = tuple[TaskKey, int]  # a task and the fence of its claim
 
 
+class DeliveryQueue(OrderedDict[Claimed, Delivery]):
+    """Deliveries in their order, of which each is found by its claim."""
+
+    def append(self, delivery: Delivery) -> None:
+        self[delivery.key, delivery.fence] = delivery
+
+    def put_first(self, delivery: Delivery) -> None:
+        claimed = delivery.key, delivery.fence
+        self[claimed] = delivery
+        self.move_to_end(claimed, last=False)
+
+    def take_first(self) -> Delivery:
+        return self.popitem(last=False)[1]
+
+    @property
+    def first(self) -> Delivery:
+        return next(iter(self.values()))
+
+
 class RemoteExecution:
     """A task that was delivered to a session and is not reported."""
 
@@ -22,7 +41,7 @@ class RemoteExecution:
         self.delivery = delivery
         self.gives_way = gives_way  # to a CRITICAL one
         self.started_at = started_at  # when it was delivered, in seconds since the epoch
-        self.adopted = False  # from another gateway: its payload is not known here
+        self.adopted = False  # from another gateway, or large: its payload is not known here
         self.begun = False  # by consent of the store
         self.stop: StopReason | None = None
         self.progress: tuple[float, str | None] | None = None
@@ -48,6 +67,8 @@ class WorkerSession:
         self.secret = secret
         self.epoch = epoch
         self.closed = False
+        self.draining = False  # its worker shall take nothing more, and leave
+        self.drain_said_at = float("-inf")  # monotonic
         self.trusted_until = float("-inf")  # monotonic
         # Credit
         self.offered = 0
@@ -60,8 +81,8 @@ class WorkerSession:
         self.alone = False
         self.clearing_until = float("-inf")  # monotonic: gets nothing, so that one can be alone
         # Deliveries
-        self.urgent: deque[Delivery] = deque()
-        self.others: deque[Delivery] = deque()
+        self.urgent = DeliveryQueue()
+        self.others = DeliveryQueue()
         self.held: dict[TaskKey, RemoteExecution] = {}
         # Reports
         self.reporting: dict[TaskKey, int] = {}  # received, and not written
@@ -79,7 +100,8 @@ class WorkerSession:
         self.sequence = -1
         self.synced = False  # its worker has polled with the epoch of this gateway
         self.waiting: asyncio.Future[PollAnswer] | None = None
-        self.answered: PollAnswer | None = None  # the last one
+        self.answered: PollAnswer | None = None  # the last one, for a while
+        self.answered_at = float("-inf")  # monotonic
 
     @property
     def tenant_id(self) -> str:
@@ -106,5 +128,5 @@ class WorkerSession:
         return self.reporting.get(key) == fence
 
     def undelivered(self) -> Iterator[Delivery]:
-        yield from self.urgent
-        yield from self.others
+        yield from self.urgent.values()
+        yield from self.others.values()

@@ -43,6 +43,7 @@ class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     gateway: UUID | None
     dead: bool
+    draining: bool
     lease_seconds: float  # left of its lease; negative where it has run out
 
 
@@ -61,11 +62,13 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     client: str | None
 
 
-class MovedSession(msgspec.Struct, frozen=True):
-    """A session that is not this gateway's any more."""
+class ChangedSession(msgspec.Struct, frozen=True):
+    """A session that is not this gateway's any more, or that shall drain."""
 
     incarnation: UUID
     dead: bool
+    moved: bool  # another gateway has it
+    draining: bool
 
 
 class HeldTask(msgspec.Struct, frozen=True, kw_only=True):

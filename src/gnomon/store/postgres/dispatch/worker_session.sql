@@ -1,4 +1,4 @@
 -- A worker session, living or dead, as its row says.
-SELECT incarnation, name, slots, serves, tenant_id, secret, gateway, dead,
+SELECT incarnation, name, slots, serves, tenant_id, secret, gateway, dead, draining,
     extract(epoch FROM alive_until - gnomon.now())::float8 AS lease_seconds
 FROM gnomon.node WHERE incarnation = $1 AND kind = 2

@@ -8,10 +8,10 @@ import msgspec
 
 from gnomon.model.fleet.pool import Pool
 from gnomon.store.ports.worker_sessions import (
+    ChangedSession,
     HeldTask,
     KeptSession,
     ListedSession,
-    MovedSession,
     NewWorkerSession,
     SessionRoom,
 )
@@ -54,6 +54,7 @@ class PostgresWorkerSessions:
             secret=row["secret"],
             gateway=row["gateway"],
             dead=row["dead"],
+            draining=row["draining"],
             lease_seconds=row["lease_seconds"],
         )
 
@@ -77,10 +78,15 @@ class PostgresWorkerSessions:
         rows = await self._database.fetch("worker_session_leases", incarnations)
         return {row["incarnation"]: row["lease_seconds"] for row in rows}
 
-    async def moved(self, incarnations: Sequence[UUID], gateway: UUID) -> list[MovedSession]:
-        """Those that are dead, or that another gateway has adopted."""
-        rows = await self._database.fetch("moved_worker_sessions", incarnations, gateway)
-        return [MovedSession(row["incarnation"], row["dead"]) for row in rows]
+    async def drain(self, incarnation: UUID, tenant_id: str) -> bool:
+        """Have its worker told to leave; False where the tenant has no such living session."""
+        row = await self._database.fetchrow("drain_worker_session", incarnation, tenant_id)
+        return row is not None
+
+    async def changed(self, incarnations: Sequence[UUID], gateway: UUID) -> list[ChangedSession]:
+        """Those that are dead, that another gateway has adopted, or that shall drain."""
+        rows = await self._database.fetch("changed_worker_sessions", incarnations, gateway)
+        return [ChangedSession(**row) for row in rows]
 
     async def held(self, incarnations: Sequence[UUID]) -> list[HeldTask]:
         """The tasks that run on these."""

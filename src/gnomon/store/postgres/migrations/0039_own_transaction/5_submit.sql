@@ -359,11 +359,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM gnomon.store_task(v_task, v_task.payload, v_size);
-    -- Nodes see by this lock since when they must look for what this transaction has stored, once it ends:
-    -- they may not see when the transactions of other roles began. It is shared, so nobody waits for it.
-    PERFORM pg_advisory_xact_lock_shared(
-        1735550318, gnomon.began_key(least(v_moment, transaction_timestamp()))
-    );
+    PERFORM gnomon.leave_begin(least(v_moment, transaction_timestamp()));
     RETURN v_task.id;
 END
 $$;
@@ -373,6 +369,22 @@ REVOKE EXECUTE ON FUNCTION gnomon.submit(json, text, text) FROM PUBLIC;
 CREATE FUNCTION gnomon.began_key(moment timestamptz) RETURNS integer
     LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(least(floor(extract(epoch FROM moment)) - 946684800, 2147483647), -2147483648)::integer
+$$;
+
+-- Leave a lock by which nodes see since when they must look for what this transaction has stored, once it ends:
+-- they may not see when the transactions of other roles began. It is shared, and never waited for: every role
+-- of the database can lock any key for itself alone. An earlier second will do as well.
+CREATE FUNCTION gnomon.leave_begin(moment timestamptz) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    FOR v_earlier IN 0..60 LOOP
+        IF pg_try_advisory_xact_lock_shared(1735550318, gnomon.began_key(moment) - v_earlier) THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'no task is stored now: somebody holds the advisory locks (1735550318, n), which are for'
+        ' gnomon.submit alone' USING ERRCODE = 'GN106', HINT = 'Find them in pg_locks, and end their sessions.';
+END
 $$;
 
 -- Tell nodes that tasks are due, which this session's role has submitted and committed: they start at once, and

@@ -1,6 +1,7 @@
 DROP FUNCTION IF EXISTS gnomon.complete(text, uuid, bigint, uuid, json);
 DROP FUNCTION IF EXISTS gnomon.hint(uuid[]);
 DROP FUNCTION IF EXISTS gnomon.submit(json, text, text);
+DROP FUNCTION IF EXISTS gnomon.leave_begin(timestamptz);
 DROP FUNCTION IF EXISTS gnomon.began_key(timestamptz);
 DROP FUNCTION IF EXISTS gnomon.task_size(gnomon.task, json);
 DROP FUNCTION IF EXISTS gnomon.store_task(gnomon.task, json, bigint);

@@ -7,5 +7,11 @@ ALTER TABLE gnomon.node
     ADD COLUMN key_id uuid,                               -- the key that it was opened with, if any
     ADD COLUMN gateway uuid,                              -- which claims for it
     ADD COLUMN gateways uuid[] NOT NULL DEFAULT '{}',     -- whose permits its tasks may have
+    ADD COLUMN draining boolean NOT NULL DEFAULT false,   -- its worker is told to take nothing more
     ADD COLUMN about jsonb;                               -- labels and client, for people
 GRANT SELECT (kind) ON gnomon.node TO gnomon_tenant;
+-- A tenant sees nodes and gateways by their names, and of sessions its own.
+ALTER TABLE gnomon.node ENABLE ROW LEVEL SECURITY;
+CREATE POLICY everybody ON gnomon.node USING (true);
+CREATE POLICY tenant ON gnomon.node AS RESTRICTIVE TO gnomon_tenant
+    USING (kind <> 2 OR tenant_id = current_setting('gnomon.tenant', true));

@@ -17,6 +17,9 @@ BEGIN
     END LOOP;
 END
 $$;
+DROP POLICY IF EXISTS tenant ON gnomon.node;
+DROP POLICY IF EXISTS everybody ON gnomon.node;
+ALTER TABLE gnomon.node DISABLE ROW LEVEL SECURITY;
 ALTER TABLE gnomon.node
     DROP COLUMN IF EXISTS kind,
     DROP COLUMN IF EXISTS tenant_id,
@@ -24,4 +27,5 @@ ALTER TABLE gnomon.node
     DROP COLUMN IF EXISTS key_id,
     DROP COLUMN IF EXISTS gateway,
     DROP COLUMN IF EXISTS gateways,
+    DROP COLUMN IF EXISTS draining,
     DROP COLUMN IF EXISTS about;
