@@ -16,12 +16,12 @@ var handlers = map[string]Handler{
 	"go.greet": func(_ context.Context, task *Task) (any, error) {
 		var order struct{ Name string }
 		if err := json.Unmarshal(task.Payload, &order); err != nil {
-			return nil, &TaskError{Message: err.Error(), Never: true}
+			return nil, Never{err}
 		}
 		return "hello " + order.Name, nil
 	},
 	"go.fail": func(_ context.Context, task *Task) (any, error) {
-		return nil, &TaskError{Message: "no: " + string(task.Payload), Never: true}
+		return nil, Never{fmt.Errorf("no: %s", task.Payload)}
 	},
 	// Long work looks at its context, and says how far it is.
 	"go.count": func(ctx context.Context, task *Task) (any, error) {

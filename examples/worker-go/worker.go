@@ -12,24 +12,17 @@ import (
 	"log"
 	"math/rand"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Handler runs the tasks of one type. Its value is the task's result. The context ends when the task
-// is cancelled or its time is up, and with the session.
+// Handler runs the tasks of one type; what it returns is the task's result. The context ends when the
+// task is cancelled or its time is up, and with the session.
 type Handler func(ctx context.Context, task *Task) (any, error)
 
-// TaskError fails a task with more than an error: never again, or again after a while.
-type TaskError struct {
-	Message string
-	Never   bool
-	After   time.Duration
-}
-
-func (e *TaskError) Error() string { return e.Message }
+// Never fails a task that is not to be tried again.
+type Never struct{ error }
 
 // Options of a worker.
 type Options struct {
@@ -39,205 +32,158 @@ type Options struct {
 	Handlers       map[string]Handler
 }
 
-type fence struct {
+type claim struct {
 	TaskID string `json:"task_id"`
 	Fence  int64  `json:"fence"`
 }
 
-// Task is a delivery, and what the worker knows of its execution.
+// Task is a delivery, and what is known of its execution.
 type Task struct {
-	fence
+	claim
 	TaskType       string          `json:"task_type"`
 	Attempt        int             `json:"attempt"`
-	RetriesLeft    int             `json:"retries_left"`
 	Payload        json.RawMessage `json:"payload"`
 	TimeoutSeconds float64         `json:"timeout_seconds"`
 	StartWithin    float64         `json:"start_within_seconds"`
 	Asks           bool            `json:"asks"`
-	IdempotencyKey *string         `json:"idempotency_key"`
-
-	session *session
-	stop    context.CancelCauseFunc
-	asking  bool
-	granted chan bool
-	report  *report
-	note    *progress
-}
-
-type report struct {
-	fence
-	Outcome    string   `json:"outcome"`
-	StartedAt  string   `json:"started_at,omitempty"`
-	FinishedAt string   `json:"finished_at,omitempty"`
-	Result     any      `json:"result,omitempty"`
-	Error      string   `json:"error,omitempty"`
-	Traceback  string   `json:"traceback,omitempty"`
-	Retryable  *bool    `json:"retryable,omitempty"`
-	RetryAfter *float64 `json:"retry_after_seconds,omitempty"`
-}
-
-type progress struct {
-	fence
-	Fraction float64 `json:"fraction"`
-	Message  string  `json:"message,omitempty"`
-}
-
-type opened struct {
-	SessionID    string  `json:"session_id"`
-	Secret       string  `json:"secret"`
-	Epoch        string  `json:"epoch"`
-	LeaseSeconds float64 `json:"lease_seconds"`
-	PollSeconds  float64 `json:"poll_seconds"`
+	session        *session
+	stop           context.CancelCauseFunc
+	granted        chan bool // nil: it does not ask
+	report, note   map[string]any
 }
 
 type answer struct {
 	Epoch        string  `json:"epoch"`
 	Deliveries   []*Task `json:"deliveries"`
-	Acknowledged []fence `json:"acknowledged"`
+	Acknowledged []claim `json:"acknowledged"`
 	Begun        []struct {
-		fence
+		claim
 		Granted bool `json:"granted"`
 	} `json:"begun"`
 	Cancel []struct {
-		fence
+		claim
 		Reason string `json:"reason"`
 	} `json:"cancel"`
 	Command string `json:"command"`
 }
 
-// refused is an answer that is a problem document.
-type refused struct {
+type refused struct { // by the API
 	status int
-	detail string
+	text   string
 }
 
-func (e *refused) Error() string { return fmt.Sprintf("%d: %s", e.status, e.detail) }
+func (e refused) Error() string { return fmt.Sprintf("%d: %.300s", e.status, e.text) }
 
-func isGone(err error) bool {
-	var no *refused
-	return errors.As(err, &no) && (no.status == 404 || no.status == 410)
-}
+const most = 1000 // reports, questions and notes of progress in a poll
 
-const (
-	most          = 1000     // reports, questions and notes of progress in a poll
-	largestAnswer = 32 << 20 // bytes
-)
-
-var (
-	errLost = errors.New("the session has ended")
-	errLate = errors.New("did not end in time")
-)
+var errLate = errors.New("did not end in time")
 
 type session struct {
-	opened
+	ID      string  `json:"session_id"`
+	Secret  string  `json:"secret"`
+	Epoch   string  `json:"epoch"`
+	Lease   float64 `json:"lease_seconds"`
+	Beat    float64 `json:"beat_seconds"`
+	Poll    float64 `json:"poll_seconds"`
 	o       Options
-	url     string
-	mu      sync.Mutex
-	held    map[fence]*Task
-	seq     int64
-	trusted time.Time
-	drains  time.Time // zero: it does not drain
-	news    chan struct{}
+	news    chan struct{} // there is something to say
 	end     context.Context
 	lose    context.CancelCauseFunc
+	mu      sync.Mutex // for all below
+	held    map[claim]*Task
+	seq     int64
+	trusted time.Time // later it starts nothing
+	drains  time.Time // until when; zero: it does not drain
 }
 
 // Run serves until ctx ends; then it ends what runs, reports it, and leaves.
 func Run(ctx context.Context, o Options) error {
-	o.URL = strings.TrimRight(o.URL, "/")
-	for first, failures := true, 0; ctx.Err() == nil; {
-		s, err := open(ctx, o)
-		var no *refused
-		if errors.As(err, &no) && first && no.status < 500 && no.status != 429 && no.status != 409 {
+	for first, failures := true, 0; ctx.Err() == nil; failures++ {
+		s := &session{o: o, held: map[claim]*Task{}, news: make(chan struct{}, 1), trusted: time.Now()}
+		names := []string{}
+		for name := range o.Handlers {
+			names = append(names, name)
+		}
+		body := map[string]any{"name": o.Name, "handlers": names, "slots": o.Slots, "client": "gnomon-example-go/1"}
+		var no refused
+		if err := s.call(ctx, "POST", "", body, s, 10); errors.As(err, &no) && first && no.status < 500 && no.status != 429 && no.status != 409 {
 			return err // the key or the options are wrong
 		} else if err != nil {
 			log.Printf("no session: %v", err)
-			sleep(ctx, pause(failures))
-			failures++
+			wait(ctx, pause(failures))
 			continue
 		}
+		s.trusted = s.trusted.Add(seconds(s.Lease * 0.8)) // a fifth less than the gateway gives
 		log.Printf("worker started at %s as %s", o.URL, o.Name)
-		first, failures = false, 0
 		if err := s.serve(ctx); err == nil {
 			return nil
 		} else {
 			log.Printf("opening a new session: %v", err)
 		}
+		first, failures = false, 0
 	}
 	return nil
 }
 
-func open(ctx context.Context, o Options) (*session, error) {
-	names := make([]string, 0, len(o.Handlers))
-	for name := range o.Handlers {
-		names = append(names, name)
-	}
-	body := map[string]any{"name": o.Name, "handlers": names, "slots": o.Slots, "client": "gnomon-example-go/1"}
-	s := &session{o: o, held: map[fence]*Task{}, news: make(chan struct{}, 1)}
-	asked := time.Now()
-	if err := s.call(ctx, "POST", o.URL+"/api/v1/worker-sessions", body, &s.opened, 10*time.Second); err != nil {
-		return nil, err
-	}
-	s.url = o.URL + "/api/v1/worker-sessions/" + s.SessionID
-	s.renewed(asked)
-	s.end, s.lose = context.WithCancelCause(context.Background())
-	return s, nil
-}
-
-func (s *session) renewed(asked time.Time) { // a fifth less than the gateway gives
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trusted = asked.Add(seconds(s.LeaseSeconds * 0.8))
-}
-
-// serve polls until the session is lost, or has drained.
+// serve polls until the session is lost, which is an error, or has drained.
 func (s *session) serve(ctx context.Context) error {
-	defer s.lose(errLost)
+	s.end, s.lose = context.WithCancelCause(context.Background())
+	defer s.lose(errors.New("the session has ended"))
 	go s.beat()
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		s.drains = time.Now().Add(s.o.Drain)
-		s.mu.Unlock()
-		s.say()
-	})
-	for failures := 0; s.end.Err() == nil && !s.hasDrained(); {
-		select { // what is said by the next poll
+	context.AfterFunc(ctx, s.drain)
+	for failures := 0; s.end.Err() == nil; {
+		select { // the next poll says it
 		case <-s.news:
 		default:
 		}
-		seq, body, urgent := s.poll()
-		done := make(chan time.Duration, 1)
-		go func() {
-			var said answer
-			asked := time.Now()
-			err := s.call(s.end, "POST", s.url+"/poll", body, &said, seconds(s.PollSeconds+10))
-			done <- s.take(seq, &said, err, asked, &failures)
-		}()
-		var wait time.Duration
-		select {
-		case wait = <-done:
-		case <-s.end.Done():
-		case <-s.when(!urgent): // one that only waits is followed by the next, which voids it
+		body, drained := s.message()
+		if drained {
+			return s.call(context.Background(), "DELETE", "/"+s.ID, nil, nil, 10)
 		}
-		sleep(s.end, wait)
+		polled := make(chan error, 1)
+		var said answer
+		asked := time.Now()
+		go func() { polled <- s.call(s.end, "POST", "/"+s.ID+"/poll", body, &said, s.Poll+10) }()
+		news := s.news
+		if len(body["reports"].([]any))+len(body["begin"].([]any)) > 0 {
+			news = nil // it is answered soon: what comes up meanwhile gathers for the next
+		}
+		select {
+		case <-news: // the next poll voids this one, whatever it is answered
+		case err := <-polled:
+			if err != nil {
+				s.failed(err, failures)
+				failures++
+			} else if failures = 0; !s.take(&said) && time.Since(asked) < 50*time.Millisecond {
+				wait(s.end, 100*time.Millisecond) // it did not wait
+			}
+		case <-s.end.Done():
+		}
 	}
-	if s.end.Err() != nil {
-		return context.Cause(s.end)
-	}
-	return s.call(context.Background(), "DELETE", s.url, nil, nil, 10*time.Second)
+	return context.Cause(s.end)
 }
 
-func (s *session) when(waits bool) <-chan struct{} {
-	if waits {
-		return s.news
+func (s *session) failed(err error, failures int) {
+	if s.checkGone(err); failures%20 == 0 {
+		log.Printf("the gateway cannot be polled: %v", err)
 	}
-	return nil
+	wait(s.end, pause(failures))
 }
 
-func (s *session) hasDrained() bool {
+func (s *session) checkGone(err error) {
+	var no refused
+	if errors.As(err, &no) && (no.status == 404 || no.status == 410) {
+		s.lose(err)
+	}
+}
+
+func (s *session) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.drains.IsZero() && (len(s.held) == 0 || time.Now().After(s.drains))
+	if s.drains.IsZero() {
+		s.drains = time.Now().Add(s.o.Drain)
+	}
+	s.say()
 }
 
 func (s *session) say() {
@@ -247,232 +193,200 @@ func (s *session) say() {
 	}
 }
 
-func (s *session) poll() (int64, map[string]any, bool) {
+// message is all that is to be said: the same again until it is answered; and whether it has drained.
+func (s *session) message() (map[string]any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq++
-	held, begin := []fence{}, []fence{}
-	reports, notes := []*report{}, []*progress{}
-	for f, task := range s.held {
-		held = append(held, f)
+	held, reports, begin, notes := []claim{}, []any{}, []any{}, []any{}
+	for of, task := range s.held {
+		held = append(held, of)
 		if task.report != nil && len(reports) < most {
 			reports = append(reports, task.report)
-		}
-		if task.asking && len(begin) < most {
-			begin = append(begin, f)
+		} else if task.granted != nil && len(begin) < most {
+			begin = append(begin, of)
 		}
 		if task.note != nil && len(notes) < most {
 			notes = append(notes, task.note)
 			task.note = nil
 		}
 	}
-	slots := 0
-	if s.drains.IsZero() && time.Now().Before(s.trusted) && len(held) < s.o.Slots {
-		slots = s.o.Slots - len(held)
+	slots := s.o.Slots - len(held)
+	if slots < 0 || !s.drains.IsZero() || time.Now().After(s.trusted) {
+		slots = 0
 	}
-	return s.seq, map[string]any{
-		"sequence": s.seq, "epoch": s.Epoch, "slots": slots, "wait_seconds": s.PollSeconds,
+	return map[string]any{
+		"sequence": s.seq, "epoch": s.Epoch, "slots": slots, "wait_seconds": s.Poll,
 		"held": held, "reports": reports, "begin": begin, "progress": notes,
-	}, len(reports)+len(begin) > 0
+	}, !s.drains.IsZero() && (len(held) == 0 || time.Now().After(s.drains))
 }
 
-// take does what the answer to a poll says, unless a newer poll was sent; it gives how long to wait
-// before the next.
-func (s *session) take(seq int64, said *answer, err error, asked time.Time, failures *int) time.Duration {
+// take does what an answer says; it gives whether that is anything new.
+func (s *session) take(said *answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seq != s.seq || s.end.Err() != nil {
-		return 0
-	}
-	if isGone(err) {
-		s.lose(err)
-		return 0
-	} else if err != nil {
-		if *failures%20 == 0 {
-			log.Printf("the gateway cannot be polled: %v", err)
-		}
-		*failures++
-		return pause(*failures)
-	}
-	*failures = 0
 	news := len(said.Acknowledged)+len(said.Begun)+len(said.Deliveries) > 0 || said.Epoch != s.Epoch
 	s.Epoch = said.Epoch
 	for _, each := range said.Acknowledged {
 		delete(s.held, each)
 	}
 	for _, each := range said.Begun {
-		if task := s.held[each.fence]; task != nil && task.asking {
-			task.asking = false
+		if task := s.held[each.claim]; task != nil && task.granted != nil {
 			task.granted <- each.Granted
+			task.granted = nil
 		}
 	}
 	for _, each := range said.Cancel {
-		if task := s.held[each.fence]; task != nil {
+		if task := s.held[each.claim]; task != nil {
 			task.stop(errors.New(each.Reason))
 		}
 	}
 	for _, task := range said.Deliveries {
-		if s.held[task.fence] == nil {
-			task.session, task.granted = s, make(chan bool, 1)
-			ctx, stop := context.WithCancelCause(s.end)
-			task.stop = stop
-			s.held[task.fence] = task
+		if s.held[task.claim] == nil {
+			var ctx context.Context
+			ctx, task.stop = context.WithCancelCause(s.end)
+			s.held[task.claim], task.session = task, s
 			go task.execute(ctx)
 		}
 	}
 	if said.Command == "drain" {
-		s.drains = time.Now().Add(s.o.Drain)
-	} else if said.Command == "reopen" {
-		s.lose(errors.New("the gateway asks for a new session"))
+		go s.drain()
 	}
-	if !news && time.Since(asked) < 50*time.Millisecond {
-		return 100 * time.Millisecond // it did not wait
-	}
-	return 0
+	return news
 }
 
 func (t *Task) execute(ctx context.Context) {
 	defer t.stop(nil)
-	s := t.session
-	late := time.Now().Add(seconds(t.StartWithin))
-	if t.Asks && !s.consents(ctx, t, late) || !s.mayStart(late) || ctx.Err() != nil {
-		s.report(t, &report{Outcome: "released"})
+	latest := time.Now().Add(seconds(t.StartWithin))
+	if t.Asks && !t.consent(ctx, latest) || !t.session.mayStart(latest) || ctx.Err() != nil {
+		t.became("released", nil)
 		return
 	}
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, seconds(t.TimeoutSeconds), errLate)
 	defer cancel()
-	ended := make(chan *report, 1)
-	go func() { ended <- s.handle(ctx, t) }()
-	var became *report
-	select {
-	case became = <-ended:
-	case <-ctx.Done(): // a handler that goes on is left alone
-		became = cutShort(context.Cause(ctx))
+	result, err := t.call(ctx)
+	report := map[string]any{"started_at": stamp(started), "finished_at": stamp(time.Now())}
+	outcome := "succeeded"
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		outcome, report["error"] = "cancelled", cause.Error()
+		if cause == errLate {
+			outcome = "timed_out"
+		}
+	} else if err != nil {
+		outcome, report["error"], report["retryable"] = "failed", err.Error(), !errors.As(err, &Never{})
+	} else {
+		report["result"] = result
 	}
-	became.StartedAt, became.FinishedAt = stamp(started), stamp(time.Now())
-	s.report(t, became)
+	t.became(outcome, report)
 }
 
-// handle calls the handler of a task.
-func (s *session) handle(ctx context.Context, t *Task) (became *report) {
-	defer func() {
-		if broken := recover(); broken != nil {
-			trace := string(debug.Stack())
-			became = &report{Outcome: "failed", Error: fmt.Sprint("panic: ", broken), Traceback: trace}
-		}
+// call waits for the handler, unless the context ends: a handler that goes on is left alone.
+func (t *Task) call(ctx context.Context) (any, error) {
+	type end struct {
+		result any
+		err    error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		defer func() {
+			if broken := recover(); broken != nil {
+				ended <- end{nil, fmt.Errorf("panic: %v", broken)}
+			}
+		}()
+		result, err := t.session.o.Handlers[t.TaskType](ctx, t)
+		ended <- end{result, err}
 	}()
-	result, err := s.o.Handlers[t.TaskType](ctx, t)
-	if err == nil {
-		return &report{Outcome: "succeeded", Result: result}
-	} else if ctx.Err() != nil {
-		return cutShort(context.Cause(ctx))
+	select {
+	case of := <-ended:
+		return of.result, of.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	failed := &report{Outcome: "failed", Error: err.Error()}
-	var how *TaskError
-	if errors.As(err, &how) {
-		again, after := !how.Never, how.After.Seconds()
-		failed.Retryable = &again
-		if after > 0 {
-			failed.RetryAfter = &after
-		}
-	}
-	return failed
-}
-
-func cutShort(why error) *report {
-	if errors.Is(why, errLate) {
-		return &report{Outcome: "timed_out", Error: why.Error()}
-	}
-	return &report{Outcome: "cancelled", Error: why.Error()}
 }
 
 // Progress says how far the work has come, from 0 to 1.
 func (t *Task) Progress(fraction float64, message string) {
 	t.session.mu.Lock()
-	t.note = &progress{t.fence, fraction, message}
+	t.note = map[string]any{"task_id": t.TaskID, "fence": t.Fence, "fraction": fraction, "message": message}
 	t.session.mu.Unlock()
 	t.session.say()
 }
 
-func (s *session) consents(ctx context.Context, t *Task, late time.Time) bool {
-	s.mu.Lock()
-	t.asking = true
-	s.mu.Unlock()
-	s.say()
-	defer func() { s.mu.Lock(); t.asking = false; s.mu.Unlock() }()
+func (t *Task) became(outcome string, report map[string]any) {
+	if report == nil {
+		report = map[string]any{}
+	}
+	report["task_id"], report["fence"], report["outcome"] = t.TaskID, t.Fence, outcome
+	t.session.mu.Lock()
+	t.report = report
+	t.session.mu.Unlock()
+	t.session.say()
+}
+
+// consent asks whether it may begin.
+func (t *Task) consent(ctx context.Context, latest time.Time) bool {
+	granted := make(chan bool, 1)
+	t.session.mu.Lock()
+	t.granted = granted
+	t.session.mu.Unlock()
+	t.session.say()
 	select {
-	case granted := <-t.granted:
-		return granted
+	case said := <-granted:
+		return said
 	case <-ctx.Done():
-	case <-time.After(time.Until(late)):
+	case <-time.After(time.Until(latest)):
 	}
 	return false
 }
 
-func (s *session) mayStart(late time.Time) bool {
+func (s *session) mayStart(latest time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	return s.drains.IsZero() && now.Before(s.trusted) && now.Before(late)
-}
-
-func (s *session) report(t *Task, became *report) {
-	became.fence = t.fence
-	s.mu.Lock()
-	t.report = became
-	s.mu.Unlock()
-	s.say()
+	return s.drains.IsZero() && time.Now().Before(s.trusted) && time.Now().Before(latest)
 }
 
 // beat renews the lease, whatever the handlers do: goroutines do not block each other.
 func (s *session) beat() {
-	for s.end.Err() == nil {
-		sleep(s.end, seconds(s.LeaseSeconds/5))
+	for wait(s.end, seconds(s.Beat)); s.end.Err() == nil; wait(s.end, seconds(s.Beat)) {
 		asked := time.Now()
-		err := s.call(s.end, "POST", s.url+"/beat", map[string]any{}, nil, seconds(s.LeaseSeconds/4))
-		if isGone(err) {
-			s.lose(err)
-		} else if err == nil {
-			s.renewed(asked)
+		err := s.call(s.end, "POST", "/"+s.ID+"/beat", map[string]any{}, nil, s.Lease/4)
+		if s.checkGone(err); err == nil {
+			s.mu.Lock()
+			s.trusted = asked.Add(seconds(s.Lease * 0.8))
+			s.mu.Unlock()
 		}
 	}
 }
 
-func (s *session) call(ctx context.Context, method, url string, body, into any, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (s *session) call(ctx context.Context, method, path string, body, into any, limit float64) error {
+	ctx, cancel := context.WithTimeout(ctx, seconds(limit))
 	defer cancel()
 	content, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
+	url := strings.TrimRight(s.o.URL, "/") + "/api/v1/worker-sessions" + path
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(content))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("gnomon-session-secret", s.Secret)
 	if s.o.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+s.o.Key)
-	}
-	if s.Secret != "" {
-		request.Header.Set("gnomon-session-secret", s.Secret)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer))
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(response.Body, 32<<20))
+	if err == nil && response.StatusCode >= 300 {
+		err = refused{response.StatusCode, string(text)}
+	}
+	if err != nil || into == nil {
 		return err
-	}
-	if response.StatusCode >= 300 {
-		var problem struct{ Title, Detail string }
-		_ = json.Unmarshal(text, &problem) // or a proxy's page
-		return &refused{response.StatusCode, problem.Title + ": " + problem.Detail}
-	}
-	if into == nil || len(text) == 0 {
-		return nil
 	}
 	return json.Unmarshal(text, into)
 }
@@ -483,11 +397,11 @@ func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 // pause grows with failures, with jitter.
 func pause(failures int) time.Duration {
-	longest := min(5*time.Second, 100*time.Millisecond<<min(failures, 10))
+	longest := min(5*time.Second, 100*time.Millisecond<<min(failures, 6))
 	return longest/2 + time.Duration(rand.Int63n(int64(longest/2)+1))
 }
 
-func sleep(ctx context.Context, long time.Duration) {
+func wait(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(long):

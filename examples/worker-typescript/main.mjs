@@ -1,7 +1,7 @@
 // @ts-check
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { GnomonWorker, TaskError } from "./gnomon-worker.mjs";
+import { GnomonWorker } from "./gnomon-worker.mjs";
 
 const worker = new GnomonWorker({
   url: process.env.GNOMON_URL ?? "http://127.0.0.1:8080",
@@ -11,7 +11,7 @@ const worker = new GnomonWorker({
     // A value is the task's result; an error fails it, and it is tried again by its retry policy.
     "js.greet": async ({ name }) => `hello ${name}`,
     "js.fail": async ({ reason }) => {
-      throw new TaskError(reason, { retryable: false });
+      throw Object.assign(new Error(reason), { retryable: false });
     },
     // Long work looks at `signal`, and says how far it is.
     "js.count": async ({ seconds }, { signal, progress }) => {

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from proof.campaigns import ledger, report, results, scenarios, zoo
 from proof.campaigns.campaign import run
+from proof.campaigns.foreign import LANGUAGES
 from proof.campaigns.load import REMOTE
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Result, Setup, judged, keep, kept
@@ -28,14 +29,21 @@ def chaos(asked: argparse.Namespace) -> int:
     setup = Setup(seed=asked.seed, seconds=asked.seconds, rate=asked.rate, density=asked.density)
     if asked.workers:
         setup = msgspec.structs.replace(
-            setup, name="remote", workers=asked.workers, apis=2, nodes=1, lease=3.0, mix=REMOTE
+            setup,
+            name="remote",
+            workers=asked.workers,
+            languages=tuple(asked.languages),
+            apis=2,
+            nodes=1,
+            lease=3.0,
+            mix=REMOTE,
         )
     folder = _folder(f"seed{setup.seed}")
     with Progress(f"campaign, seed {setup.seed}") as progress:
         result = asyncio.run(run(setup, progress, folder))
     command = (
         f'make chaos ARGS="--seed {setup.seed} --seconds {setup.seconds:g} --rate {setup.rate:g} '
-        f'--density {setup.density:g}{f" --workers {setup.workers}" if setup.workers else ""}"'
+        f'--density {setup.density:g}{_workers(setup)}"'
     )
     code = _finish(folder, result, product, command)
     if asked.ledger:
@@ -82,6 +90,12 @@ def show_zoo(asked: argparse.Namespace) -> int:
     return asyncio.run(zoo.run_all(asked.only, control=asked.control, write=not asked.only))
 
 
+def _workers(setup: Setup) -> str:
+    if not setup.workers:
+        return ""
+    return f" --workers {setup.workers} --languages {' '.join(setup.languages)}"
+
+
 def _folder(name: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder = BUILD / f"{stamp}-{name}"
@@ -121,6 +135,9 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rate", type=float, default=60.0, help="tasks a second")
     command.add_argument("--density", type=float, default=1.0, help="of faults")
     command.add_argument("--workers", type=int, default=0, help="remote ones, for all handlers")
+    command.add_argument(
+        "--languages", nargs="+", choices=LANGUAGES, default=["python"], help="of these, in turn"
+    )
     command.add_argument("--ledger", action="store_true", help="add a line to docs/proof")
     command.set_defaults(run=chaos)
     command = commands.add_parser("judge", help=judge.__doc__)

@@ -55,6 +55,7 @@ def options_of(setup: Setup) -> Options:
         nodes=setup.nodes,
         apis=setup.apis,
         workers=setup.workers,
+        languages=setup.languages,
         slots=setup.slots,
         lease=setup.lease,
         mutant=setup.mutant,

@@ -76,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ("node-1", "node-2", "node-3")
     apis: tuple[str, ...] = ("api-1",)
     workers: tuple[str, ...] = ()  # remote ones
+    pointed: tuple[str, ...] | None = None  # those of them that have points; None: all
     lease: float = 2.0
     density: float = 1.0
     rates: dict[str, float] = msgspec.field(default_factory=lambda: dict(RATES))
@@ -157,6 +158,9 @@ class _Planner:
 
     def _free(self, kind: str, group: Sequence[str], at: float) -> list[str]:
         free = [name for name in group if self._busy.get(name, 0.0) <= at]
+        pointed = self._options.pointed
+        if kind == "crash_point" and group is self._options.workers and pointed is not None:
+            return [name for name in free if name in pointed]
         several = group is not self._options.apis and len(group) > 1
         spared = 1 if kind in _DISABLES and several else 0
         return free if len(free) > spared else []

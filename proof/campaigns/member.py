@@ -74,7 +74,7 @@ class Member:
                 log.seek(self._read)
                 text = log.read()
             whole = text[: text.rfind(b"\n") + 1]
-            self._serving = b' started"' in whole
+            self._serving = b' started"' in whole or b"worker started at" in whole
             self._read += len(whole)
         return self._serving
 

@@ -256,6 +256,69 @@ def _webhook_id_changes() -> None:
     _swap("gnomon.node.run.targets.http:HttpCaller._headers", make)
 
 
+# Those of the pipe to remote workers lie in gateways.
+
+
+@_planted("grant-not-asked")
+def _grant_not_asked() -> None:
+    """A worker is told to begin, and the store is not asked."""
+
+    def make(_original: Any) -> Any:
+        def ask(_self: Any, session: Any, claimed: Any) -> None:
+            session.grants[claimed] = True
+            session.unsaid_grants = True
+
+        return ask
+
+    _swap("gnomon.node.remote.conversation:Conversation._ask", make)
+
+
+@_planted("adopted-and-released")
+def _adopted_and_released() -> None:
+    """A gateway that adopts a session releases all that runs on it, whatever its worker holds."""
+
+    def make(original: Any) -> Any:
+        def compare(self: Any, session: Any, poll: Any, reported: Any) -> None:
+            from gnomon.pipe.envelope import Report
+
+            for execution in [e for e in session.held.values() if e.adopted and not e.begun]:
+                if execution.delivery.start_by < 0:  # it came with the session
+                    self.pipe.drop(session, execution)
+                    self.pipe.report(Report(execution.delivery))
+            original(self, session, poll, reported)
+
+        return compare
+
+    _swap("gnomon.node.remote.conversation:Conversation._compare", make)
+
+
+@_planted("receipt-before-commit")
+def _receipt_before_commit() -> None:
+    """Reports are acknowledged when they come, and written afterwards."""
+
+    def make(original: Any) -> Any:
+        def report(self: Any, report: Any) -> None:
+            original(self, report)
+            self.acknowledge([report], accepted=True)
+
+        return report
+
+    _swap("gnomon.pipe.http.http_pipe:HttpPipe.report", make)
+
+
+@_planted("session-resurrects")
+def _session_resurrects() -> None:
+    _sql(
+        {
+            "renew_worker_sessions": [
+                (" AND NOT dead", ""),
+                ("beat = beat + 1", "beat = beat + 1, dead = false"),
+            ],
+            "worker_session": [("gateway, dead,", "gateway, false AS dead,")],
+        }
+    )
+
+
 @_planted("complete-without-fence")
 def _complete_without_fence() -> None:
     """The function in the database is replaced, by whoever starts first."""

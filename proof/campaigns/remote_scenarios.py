@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 from proof.campaigns.campaign import options_of
+from proof.campaigns.foreign import LANGUAGES
 from proof.campaigns.load import REMOTE
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Setup
@@ -18,7 +19,7 @@ async def rolling_gateways(seed: int, folder: Path, progress: Progress) -> Found
     mix = msgspec.structs.replace(REMOTE, changed=0.0, doomed=0.0)
     setup = Setup(
         name="rolling-gateways", seed=seed, seconds=40.0, rate=30.0, faults=[], mix=mix,
-        workers=3, apis=2, nodes=1, lease=3.0,
+        workers=3, languages=LANGUAGES, apis=2, nodes=1, lease=3.0,
     )  # fmt: skip
     async with World(folder, options_of(setup)) as world:
         stage = Stage(setup, world, progress)
@@ -54,4 +55,5 @@ async def _restart_gateway(world: World, number: int) -> None:
 
 
 def _sessions(world: World, name: str) -> int:
-    return world.members[name].log.read_bytes().count(b'"worker started"')
+    log = world.members[name].log.read_bytes()
+    return log.count(b'"worker started"') + log.count(b"worker started at")

@@ -1,6 +1,7 @@
 """What a campaign is asked to do, and how it is kept so that it can be judged again."""
 
 import gzip
+import itertools
 from pathlib import Path
 from typing import Literal
 
@@ -8,6 +9,7 @@ import msgspec
 from proof.campaigns.checker import Judgement, judge
 from proof.campaigns.expectations import Limits
 from proof.campaigns.faults import API_POINTS, GATEWAY_POINTS, Options, Planned, plan
+from proof.campaigns.foreign import Language
 from proof.campaigns.history import History
 from proof.campaigns.load import Mix
 
@@ -25,6 +27,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 3
     apis: int = 1
     workers: int = 0  # remote ones, which run all handlers
+    languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
     slots: int = 64
     lease: float = 2.0
     density: float = 1.0
@@ -47,6 +50,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def worker_names(self) -> tuple[str, ...]:
         return tuple(f"worker-{number}" for number in range(1, self.workers + 1))
 
+    @property
+    def pointed(self) -> tuple[str, ...]:
+        """The remote workers that have points to crash at: those in Python."""
+        turns = zip(self.worker_names, itertools.cycle(self.languages), strict=False)
+        return tuple(name for name, language in turns if language == "python")
+
     def planned(self) -> list[Planned]:
         """The faults, the same each time."""
         if self.faults is not None:
@@ -56,6 +65,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             nodes=self.node_names,
             apis=self.api_names,
             workers=self.worker_names,
+            pointed=self.pointed,
             api_points=GATEWAY_POINTS if self.workers else API_POINTS,
             lease=self.lease,
             density=self.density,

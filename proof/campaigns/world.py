@@ -4,6 +4,7 @@ a proxy between each process and PostgreSQL. What can be broken in it is a metho
 
 import asyncio
 import contextlib
+import itertools
 import math
 import os
 import signal
@@ -19,6 +20,7 @@ from proof.campaigns.audit import Audit
 from proof.campaigns.boot import CRASH_FILE, MUTANT
 from proof.campaigns.cluster import Server, ServerEnded, Tmpfs, reserve_port
 from proof.campaigns.collect import Recorded, collect
+from proof.campaigns.foreign import Language, command_of
 from proof.campaigns.history import Fault, History
 from proof.campaigns.member import Death, Member, environment
 from proof.campaigns.proxy import Proxy
@@ -31,6 +33,7 @@ HARNESS = "harness"  # the proxy of those who watch and submit
 REPLICA = "replica"  # the proxy between the replica and its primary
 
 _BOOT = ("-m", "proof.campaigns.boot")
+_FOREIGN = ("-m", "proof.campaigns.foreign")
 _OBSERVE = ("-m", "proof.campaigns.observer")
 _STEP = 0.05
 _PATIENCE = 60.0
@@ -53,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 3
     apis: int = 1
     workers: int = 0  # remote ones; with any, no node runs handlers
+    languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
     slots: int = 64  # of each node
     lease: float = 2.0
     grace: float = 4.0  # seconds after a task's timeout until others take it over
@@ -237,8 +241,10 @@ class World:
             await self._add_api(name)
         for name in self.node_names:
             await self._add(name, "scheduler", node_slots=self.options.slots)
+        languages = itertools.cycle(self.options.languages)
         for number, name in enumerate(self.worker_names):
-            await self._add_worker(name, self.api_ports[number % len(self.api_ports)])
+            port = self.api_ports[number % len(self.api_ports)]
+            await self._add_worker(name, port, next(languages))
         self.audit = Audit(self.dsn)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
@@ -305,7 +311,7 @@ class World:
             return {"gateway_lease_seconds": self.options.lease}
         return {"node_app": "proof.campaigns.handlers:app"}
 
-    async def _add_worker(self, name: str, port: int) -> None:
+    async def _add_worker(self, name: str, port: int, language: Language) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
         proxy = Proxy(("127.0.0.1", port), of_postgres=False)
         self.proxies[name] = await self._stack.enter_async_context(proxy)
@@ -319,16 +325,23 @@ class World:
             proof_folder=self.folder,
             proof_epoch=self._epoch,
         )
-        self._begin(name, ["worker", "proof.campaigns.remote_handlers:app"], environ)
+        command = command_of(language, self.folder)
+        if command is None:
+            self._begin(name, ["worker", "proof.campaigns.remote_handlers:app"], environ)
+        else:
+            boot = [*_FOREIGN, str(os.getpid()), *command]
+            self._start_member(Member(name, self.folder, boot, environ))
 
     def _begin(self, name: str, command: list[str], environ: dict[str, str]) -> None:
         environ[CRASH_FILE] = str(points.crash_file(self.folder, name))
         if self.options.mutant is not None:
             environ[MUTANT] = self.options.mutant
-        member = Member(name, self.folder, [*_BOOT, str(os.getpid()), *command], environ)
-        if seconds := self.options.skews.get(name):
+        self._start_member(Member(name, self.folder, [*_BOOT, str(os.getpid()), *command], environ))
+
+    def _start_member(self, member: Member) -> None:
+        if seconds := self.options.skews.get(member.name):
             member.extra = faketime(seconds)
-        self.members[name] = member
+        self.members[member.name] = member
         member.start()
 
     def _start_observer(self) -> None:

@@ -6,6 +6,7 @@ campaigns without the bugs (`--control`) must find nothing.
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from proof.campaigns import ledger, patches
@@ -59,6 +60,9 @@ _DEATHS = (
     _fault("kill", "node-2", 7.0, 1.0),
     _fault("crash_point", "node-3", 10.0, 5.0, point="before_settle"),
 )
+
+_REMOTE: dict[str, Any] = {"workers": 3, "apis": 2, "nodes": 1, "lease": 3.0}
+_HANDLED = {"function": 1.0}
 
 ZOO: dict[str, Mutant] = {
     "settle-without-fence": Mutant(
@@ -229,6 +233,53 @@ ZOO: dict[str, Mutant] = {
         provoked_by="receivers that fail",
         found_by=(Kind.UNEXPECTED,),
         setup=_setup(8.0, mix=_mix(targets={"webhook": 1.0}, failing=0.3), nodes=1),
+    ),
+    "grant-not-asked": Mutant(
+        broken="a remote worker is told that it may begin, and the store is not asked",
+        provoked_by="workers killed while they run at_most_once tasks",
+        found_by=(Kind.START_UNEXPLAINED,),
+        setup=_setup(
+            14.0,
+            [_fault("kill", f"worker-{n}", 3.0 + 2.5 * n, 1.0) for n in (1, 2, 3)],
+            mix=_mix(modes={"at_most_once": 1.0}, targets=_HANDLED, longest_run=1.5),
+            **_REMOTE,
+        ),
+    ),
+    "adopted-and-released": Mutant(
+        broken="a gateway that adopts a session releases what its worker runs",
+        provoked_by="gateways killed",
+        found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
+        setup=_setup(
+            14.0,
+            [_fault("kill", "api-1", 4.0, 0.5), _fault("kill", "api-2", 9.0, 0.5)],
+            mix=_mix(targets=_HANDLED, longest_run=3.0),
+            **_REMOTE,
+        ),
+    ),
+    "receipt-before-commit": Mutant(
+        broken="a gateway acknowledges reports, and writes them afterwards",
+        provoked_by="gateways killed before they write",
+        found_by=(Kind.START_UNEXPLAINED, Kind.LOST, Kind.UNEXPECTED),
+        setup=_setup(
+            16.0,
+            [
+                _fault("crash_point", f"api-{n}", at, 4.0, point="before_settle")
+                for n, at in ((1, 4.0), (2, 7.0), (1, 11.0))
+            ],
+            mix=_mix(targets=_HANDLED),
+            **_REMOTE,
+        ),
+    ),
+    "session-resurrects": Mutant(
+        broken="a session that was declared dead may beat again",
+        provoked_by="a worker stopped beyond its lease",
+        found_by=(Kind.UNEXPECTED, Kind.STALE_FENCE),
+        setup=_setup(
+            14.0,
+            [_fault("pause", f"worker-{n}", 3.0 + 3.0 * n, 5.5) for n in (1, 2)],
+            mix=_mix(targets=_HANDLED),
+            **_REMOTE,
+        ),
     ),
 }
 assert ZOO.keys() == patches.PATCHES.keys(), "each bug has a patch, and each patch a campaign"

@@ -24,6 +24,8 @@ class Withered(Exception):
     """The code that a bug was written for is not there any more."""
 
 
+_SPOKEN = "tests/unit/node/test_conversation.py"
+
 BUGS: Sequence[Bug] = (
     Bug(
         "keys-without-tenant",
@@ -127,6 +129,92 @@ BUGS: Sequence[Bug] = (
         "RETURNING pg_notify($3, $1 || E'\\t' || replace(t.id::text, '-', ''))",
         "RETURNING $3::text",
         ("tests/integration/test_overlap_store.py",),
+    ),
+    # The pipe to remote workers.
+    Bug(
+        "report-of-another-session",
+        "node/remote/conversation.py",
+        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n",
+        "        execution = self.pipe.running.get(key) or self.pipe.recall(session, claimed)\n",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "report-without-fence",
+        "node/remote/conversation.py",
+        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n"
+        "        if execution is None or execution.delivery.fence != fence:\n",
+        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n"
+        "        if execution is None:\n",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "sequence-ignored",
+        "node/remote/conversation.py",
+        "        if poll.sequence < session.sequence:\n",
+        "        if poll.sequence < 0:\n",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "epoch-ignored",
+        "node/remote/conversation.py",
+        "        if session.epoch == poll.epoch:\n            session.synced = True\n",
+        "        if poll.epoch is not None:\n            session.synced = True\n",
+        (_SPOKEN, "tests/integration/test_gateway_adoption.py"),
+    ),
+    Bug(
+        "grant-for-another-session",
+        "node/remote/conversation.py",
+        "        execution = session.held.get(key)\n"
+        "        if execution is None or execution.delivery.fence != fence:\n"
+        "            session.grants",
+        "        execution = self.pipe.running.get(key)\n"
+        "        if execution is None or execution.delivery.fence != fence:\n"
+        "            session.grants",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "delivered-again-although-begun",
+        "node/remote/conversation.py",
+        "            if not execution.begun\n            and (key",
+        "            if (key",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "delivery-without-fence",
+        "pipe/http/session.py",
+        "        if held is not None and held.delivery.fence == fence:\n",
+        "        if held is not None:\n",
+        ("tests/integration/test_gateway_protocol.py",),
+    ),
+    Bug(
+        "receipts-kept-for-ever",
+        "node/remote/conversation.py",
+        "        session.receipts = {c: a for c, a in session.receipts.items() if c in reported}\n",
+        "",
+        (_SPOKEN,),
+    ),
+    Bug(
+        "adoption-without-the-secret",
+        "node/remote/desk.py",
+        "        holder = _Holder(kept.tenant_id, kept.secret)\n"
+        "        _check(holder, session_id, caller)\n",
+        "        holder = _Holder(kept.tenant_id, kept.secret)\n",
+        ("tests/integration/test_gateway_adoption.py",),
+    ),
+    Bug(
+        "session-of-another-tenant",
+        "node/remote/desk.py",
+        "    if holder.tenant_id != caller.tenant_id:\n"
+        "        raise WorkerSessionNotFound(session_id)\n",
+        "",
+        ("tests/integration/test_gateway_protocol.py",),
+    ),
+    Bug(
+        "claims-for-the-session-of-another-gateway",
+        "store/postgres/dispatch/claim_for_sessions.sql",
+        " AND NOT n.dead AND n.gateway = $1",
+        " AND NOT n.dead",
+        ("tests/integration/test_gateway_adoption.py",),
     ),
 )
 

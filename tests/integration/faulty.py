@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
@@ -66,6 +66,7 @@ _MODULES = (
     "levels.level_store", "levels.stuck_store", "limits.permits", "notify.notifier_store",
     "overview.overview", "retention.expired_rows", "tasks.dead_letters",
 )  # fmt: skip
+_OF_SESSIONS = ("dispatch.worker_sessions", "dispatch.progress")
 
 
 @cache
@@ -76,8 +77,17 @@ def names() -> Mapping[str, str]:
 
 def statements_of_a_node() -> set[str]:
     """Every statement that is named where a node's chores speak with the store."""
+    return _named_in(_MODULES)
+
+
+def statements_of_sessions() -> set[str]:
+    """Those that a gateway asks about its worker sessions, and no other node does."""
+    return _named_in(_OF_SESSIONS) | {"claim_for_sessions"}
+
+
+def _named_in(modules: Sequence[str]) -> set[str]:
     found: set[str] = set()
-    for name in _MODULES:
+    for name in modules:
         path = import_module(f"gnomon.store.postgres.{name}").__file__
         assert path is not None
         for match in _NAMED.findall(Path(path).read_text()):
@@ -176,6 +186,8 @@ class Cranked:
     """A whole node whose chores are done when the test says so. Only slots and what records their
     reports run by themselves."""
 
+    assembly: Assembly
+
     def __init__(self, node: Node, faults: Faults, metrics: NodeMetrics) -> None:
         self.node = node
         self.faults = faults
@@ -223,7 +235,9 @@ class Cranked:
 
 
 @asynccontextmanager
-async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cranked]:
+async def cranked(
+    dsn: str, faults: Faults, assemble: type[Assembly] = Assembly, **changes: Any
+) -> AsyncIterator[Cranked]:
     settings = settings_with(SETTINGS, node_steal_seconds=0.2, **changes)
     metrics = NodeMetrics()
     async with AsyncExitStack() as stack:
@@ -249,7 +263,8 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             RULES,
             activity,
         )
-        crank.node = node = Assembly(inputs).node()
+        crank.assembly = assemble(inputs)
+        crank.node = node = crank.assembly.node()
         await node.membership.join()
         crank.background = [
             asyncio.create_task(node.worker.run()),

@@ -201,3 +201,15 @@ async def test_two_polls_that_adopt_at_once_adopt_once(database_dsn: str) -> Non
         worker.take(answers[0])
         await submitted(second, task_for())
         assert await worker.settle(await worker.next())
+
+
+async def test_a_session_is_adopted_for_its_own_worker_alone(database_dsn: str) -> None:
+    async with serving(database_dsn, **QUICK) as first, serving(database_dsn, **QUICK) as second:
+        worker = await opened(first)
+        thief = TestedWorker(second, worker.opened | {"secret": "0" * 64}, {})
+        await thief.ask(thief.body(1), 403)
+        await thief.beat(403)
+        await thief.leave(403)
+        (listed,) = (await call(second, "GET", SESSIONS, 200))["worker_sessions"]
+        await worker.poll(1)
+        assert listed["session_id"] == worker.id
