@@ -3,6 +3,7 @@
 Pure, and knows nothing of Gnomon.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,8 @@ from proof.campaigns.history import (
 
 # Faults after which a process is gone, and what it ran with it.
 _DEADLY = ("kill", "crash_point", "skew")
+# Faults of an API process during which it does not answer remote workers.
+_AWAY = ("kill", "crash_point", "pause")
 _CLOSE_TO_TIMEOUT = 0.1  # seconds: a try is ended by a look every now and then
 
 
@@ -138,6 +141,7 @@ class Faults:
         self._faults = sorted((f for f in faults if f.took_effect), key=lambda f: f.at)
         self._lease = lease
         self._limits = limits
+        self._without_gateways = list(_without_gateways(self._faults, lease))
 
     def explain(self, earlier: Call, later_at: float) -> bool:
         """Whether a fault can be why the outcome of `earlier` was not heard of by then."""
@@ -147,12 +151,10 @@ class Faults:
         """Whether a node, or any where it is not known, or what all of them need was broken or
         had just been mended at some time in between."""
         slack = self._lease + self._limits.aftermath
-        return any(
-            begin <= until and end + slack >= since
-            for fault in self._faults
-            if _concerns(fault, node)
-            for begin, end in _broken(fault)
-        )
+        broken = [each for f in self._faults if _concerns(f, node) for each in _broken(f)]
+        if node is not None and node.startswith("worker"):
+            broken += self._without_gateways
+        return any(begin <= until and end + slack >= since for begin, end in broken)
 
     def delayed(self, since: float, until: float) -> bool:
         """Whether a fault can be why something did not start in this time."""
@@ -177,6 +179,20 @@ def _concerns(fault: Fault, node: str | None) -> bool:
     if fault.victim.startswith("api"):
         return False
     return node is None or fault.victim == node or not fault.victim.startswith(("node", "worker"))
+
+
+def _without_gateways(faults: Sequence[Fault], lease: float) -> Iterator[tuple[float, float]]:
+    """When remote workers could renew nothing: two API processes were away at once; or one, which
+    answered still, had no database for most of a lease."""
+    for fault in faults:
+        long = fault.healed_at - fault.at >= lease / 2
+        if fault.victim.startswith("api") and fault.kind == "black_hole" and long:
+            yield fault.at, fault.healed_at
+    away = [f for f in faults if f.victim.startswith("api") and f.kind in _AWAY]
+    for one, other in itertools.combinations(away, 2):
+        begin, end = max(one.at, other.at), min(one.healed_at, other.healed_at)
+        if one.victim != other.victim and begin < end:
+            yield begin, end
 
 
 def _broken(fault: Fault) -> tuple[tuple[float, float], ...]:

@@ -161,8 +161,7 @@ class _Planner:
         pointed = self._options.pointed
         if kind == "crash_point" and group is self._options.workers and pointed is not None:
             return [name for name in free if name in pointed]
-        several = group is not self._options.apis and len(group) > 1
-        spared = 1 if kind in _DISABLES and several else 0
+        spared = 1 if kind in _DISABLES and len(group) > 1 else 0
         return free if len(free) > spared else []
 
     def _seconds(self, kind: str) -> float:

@@ -87,6 +87,7 @@ class World:
         self.replica: Server | None = None
         self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
+        self._gateways: dict[str, str] = {}  # of remote workers
         self._restarts: dict[str, float] = {}  # when to start what has ended (monotonic)
         self._one_at_a_time = asyncio.Lock()  # who stops and starts PostgreSQL
 
@@ -243,8 +244,8 @@ class World:
             await self._add(name, "scheduler", node_slots=self.options.slots)
         languages = itertools.cycle(self.options.languages)
         for number, name in enumerate(self.worker_names):
-            port = self.api_ports[number % len(self.api_ports)]
-            await self._add_worker(name, port, next(languages))
+            self._gateways[name] = self.api_names[number % len(self.api_names)]
+            await self._add_worker(name, next(languages))
         self.audit = Audit(self.dsn)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
@@ -311,9 +312,9 @@ class World:
             return {"gateway_lease_seconds": self.options.lease}
         return {"node_app": "proof.campaigns.handlers:app"}
 
-    async def _add_worker(self, name: str, port: int, language: Language) -> None:
+    async def _add_worker(self, name: str, language: Language) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
-        proxy = Proxy(("127.0.0.1", port), of_postgres=False)
+        proxy = Proxy(("127.0.0.1", self._port(self._gateways[name])), of_postgres=False)
         self.proxies[name] = await self._stack.enter_async_context(proxy)
         environ = environment(
             self.folder,
@@ -391,7 +392,22 @@ class World:
                 self._notice(name)
                 if self._restarts.get(name, math.inf) <= time.monotonic():
                     self.start(name)
+            self._balance()
             await asyncio.sleep(_STEP)
+
+    def _balance(self) -> None:
+        """Lead workers whose gateway is away to one that serves, as a load balancer does."""
+        for worker, gateway in self._gateways.items():
+            if self.serving(gateway):
+                continue
+            other = next((name for name in self.api_names if self.serving(name)), None)
+            if other is not None:
+                self._gateways[worker] = other
+                self.proxies[worker].retarget("127.0.0.1", self._port(other))
+                self.proxies[worker].cut()
+
+    def _port(self, api: str) -> int:
+        return self.api_ports[self.api_names.index(api)]
 
     async def _tend_postgres(self) -> None:
         while True:

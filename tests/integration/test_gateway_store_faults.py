@@ -26,7 +26,6 @@ from gnomon.wiring.gateway import GatewayAssembly
 # Asked by requests that have nothing to do with a gateway.
 OF_REQUESTS = {"list_worker_sessions", "drain_worker_session"}
 OPENING = SessionOpening(name="w", handlers=("mail",), slots=4)
-WAIT = 0.0
 
 
 class Session:
@@ -77,6 +76,7 @@ async def everything(crank: Cranked, session: Session, claim: TaskClaim) -> None
     desk = session.desk
     with suppress(StoreError):
         other = await opened(desk)
+        await crank.turn()
         await desk.leave(other.id, other.caller)
     with suppress(StoreError):
         await desk.beat(session.id, session.caller)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgspec
 from proof.campaigns import points
 from proof.campaigns.expectations import Faults, Limits
 from proof.campaigns.faults import WORKER_POINTS, Planned
@@ -33,6 +34,26 @@ def test_the_points_of_workers_and_gateways_exist() -> None:
     of_api = {p.point for p in SETUP.planned() if p.point and p.victim.startswith("api")}
     assert of_worker <= set(WORKER_POINTS) <= set(points.WORKER_POINTS)
     assert of_api <= set(points.NODE_POINTS + points.API_POINTS)
+
+
+def test_a_time_without_gateways_explains_repeats_of_workers_and_the_death_of_one_does_not() -> (
+    None
+):
+    call = Call(n=1, run_id="a", attempt=1, fence=1, began_at=100.0, node="worker-1")
+    one, other = (
+        Fault(kind="kill", victim=victim, at=at, healed_at=at + 5.0, took_effect=True)
+        for victim, at in (("api-1", 100.1), ("api-2", 102.0))
+    )
+    for faults, explains in (([one], False), ([one, other], True)):
+        assert Faults(faults, 3.0, Limits()).explain(call, 106.0) is explains
+
+
+def test_crash_points_are_for_workers_in_python() -> None:
+    setup = msgspec.structs.replace(SETUP, languages=("python", "javascript", "go"))
+    of_workers = {p.victim for p in setup.planned() if p.point and p.victim.startswith("worker")}
+    assert of_workers == {"worker-1"}
+    struck = {p.victim for p in setup.planned() if p.kind == "kill"}
+    assert set(setup.worker_names) <= struck
 
 
 def test_the_death_of_a_worker_explains_its_own_repeats_alone() -> None:
