@@ -397,13 +397,13 @@ class World:
 
     def _balance(self) -> None:
         """Lead workers whose gateway is away to one that serves, as a load balancer does."""
-        for worker, gateway in self._gateways.items():
-            if self.serving(gateway):
-                continue
-            other = next((name for name in self.api_names if self.serving(name)), None)
-            if other is not None:
-                self._gateways[worker] = other
-                self.proxies[worker].retarget("127.0.0.1", self._port(other))
+        for number, worker in enumerate(self.worker_names):
+            first = number % len(self.api_names)
+            order = (*self.api_names[first:], *self.api_names[:first])
+            serving = next((name for name in order if self.serving(name)), None)
+            if serving is not None and serving != self._gateways.get(worker, serving):
+                self._gateways[worker] = serving
+                self.proxies[worker].retarget("127.0.0.1", self._port(serving))
                 self.proxies[worker].cut()
 
     def _port(self, api: str) -> int:
