@@ -44,7 +44,7 @@ async def test_a_poll_of_before_counts_no_more() -> None:
     delivery = talk.claimed(1)
     talk.poll(5)
     answer = talk.poll(4, reports=[delivery])  # overtaken
-    assert answer.acknowledged == answer.deliveries == []
+    assert (answer.acknowledged, answer.deliveries) == ([], [])
     assert await talk.reported() == []
     assert delivery.key in talk.first.held
 
