@@ -170,6 +170,7 @@ if TYPE_CHECKING:
         TaskFailed,
     )
     from gnomon.sdk.submitting.prepared import Prepared
+    from gnomon.sdk.workflow.mapping import for_each
     from gnomon.sdk.workflow.references import all_of, any_of, is_in
     from gnomon.sdk.workflow.run_handle import RunHandle, WorkflowFailed
     from gnomon.sdk.workflow.steps import (
@@ -337,6 +338,7 @@ __all__ = [
     "__version__",
     "all_of",
     "any_of",
+    "for_each",
     "is_in",
     "load_app",
     "verify_webhook",
@@ -533,6 +535,7 @@ _MODULES = {
         "WorkflowSpec",
         "WorkflowTaskSpec",
     ),
+    "gnomon.sdk.workflow.mapping": ("for_each",),
     "gnomon.sdk.workflow.references": (
         "all_of",
         "any_of",

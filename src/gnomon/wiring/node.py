@@ -59,6 +59,7 @@ from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.progress import PostgresProgress
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.workflows.maps import TenantLimits
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 from gnomon.wiring.checks import CheckAssembly
 from gnomon.wiring.maintenance import maintenance
@@ -203,7 +204,9 @@ class Assembly:
     @cached_property
     def _stepper(self) -> WorkflowStepper:
         most_bytes = self._inputs.settings.api.max_payload_bytes
-        steps = PostgresWorkflowSteps(self._database, most_bytes)
+        known = self._inputs.directory
+        limits = TenantLimits(most_bytes, known.quotas, known.limiters)
+        steps = PostgresWorkflowSteps(self._database, limits)
         hints = CollectedHints(self._database)
         return WorkflowStepper(steps, hints, self._ahead.hear, self._clock)
 

@@ -94,3 +94,5 @@ class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     signal: str | None = None  # that it waits for now
     waits_until: datetime | None = None  # likewise
+    elements: int | None = None  # of a mapped node, once its list is known
+    elements_ended: int | None = None  # of these

@@ -2,6 +2,7 @@
 
     {{nodes.extract.result}}, {{nodes.extract.result.files.0.path}}
     {{run.input}}, {{run.input.order}}, {{run.id}}
+    {{item}}, {{item.path}}, {{index}}: of an element of a mapped node
 
 A string that is one blank becomes the value, of whatever kind; within a longer string it is written
 as text, and anything but text as JSON. The result of a node that has not succeeded is null. A path
@@ -38,12 +39,16 @@ class Reference(msgspec.Struct, frozen=True):
     """What fills a blank: the result of a node (else of the run), and the path into it."""
 
     node: str | None
-    of: str  # "result", "input", "id"
+    of: str  # "result", "input", "id"; "item", "index" of a mapped node
     path: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         first = ("run",) if self.node is None else ("nodes", self.node)
-        return ".".join((*first, self.of, *self.path))
+        return ".".join((*(() if self.is_of_element else first), self.of, *self.path))
+
+    @property
+    def is_of_element(self) -> bool:
+        return self.of in ("item", "index")
 
 
 class TemplateValues(msgspec.Struct, frozen=True):
@@ -54,11 +59,15 @@ class TemplateValues(msgspec.Struct, frozen=True):
     input: bytes | None
     outputs: Mapping[str, bytes | None] = {}
     too_large: frozenset[str] = frozenset()
+    item: Any = None  # of an element of a mapped node
+    index: int | None = None
 
     def value_of(self, reference: Reference) -> Any:
         """Raises CannotRender."""
         if reference.of == "id":
             return str(self.run_id)
+        if reference.is_of_element:
+            return self.index if reference.of == "index" else _below(self.item, reference)
         if reference.node is None:
             return _below(_decoded(self.input), reference)
         if reference.node in self.too_large:
@@ -78,6 +87,10 @@ def reference_of(blank: str) -> Reference:
             return Reference(None, "input", tuple(path))
         case ["nodes", node, "result", *path] if node and all(path):
             return Reference(node, "result", tuple(path))
+        case ["item", *path] if all(path):
+            return Reference(None, "item", tuple(path))
+        case ["index"]:
+            return Reference(None, "index")
     raise ValueError(
         f"{shortened(blank)!r} is not a placeholder; known are {_KNOWN}. "
         "Write {{{{ where {{ is meant as it is"

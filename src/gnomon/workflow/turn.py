@@ -20,11 +20,18 @@ class NodeTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: Mapping[str, str] | None = None
     condition: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     wait: NodeWait | None = None
+    map: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # the list, of a mapped node
+    task: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # of its elements
 
     @property
     def is_known(self) -> bool:
         """Whether the input of the run is all that it needs."""
-        return not self.reads and self.condition is msgspec.UNSET and self.wait is None
+        return not self.reads and self.condition is msgspec.UNSET and not self.is_held
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a node runs no task itself: it waits, or is mapped."""
+        return self.wait is not None or self.map is not msgspec.UNSET
 
 
 class NodeTurn(msgspec.Struct, frozen=True):

@@ -30,6 +30,8 @@ class WorkflowNodeView(msgspec.Struct, kw_only=True):
     error: str | None
     waits_for_signal: str | None = None
     waits_until: Moment | None = None  # for a signal, or for the time itself
+    elements: int | None = None  # of a mapped node, once its list is known
+    elements_ended: int | None = None
 
 
 class WorkflowRunSummary(msgspec.Struct, kw_only=True):
@@ -126,6 +128,8 @@ def _node_view(node: WorkflowRunNode) -> WorkflowNodeView:
         error=node.error,
         waits_for_signal=node.signal,
         waits_until=node.waits_until,
+        elements=node.elements,
+        elements_ended=node.elements_ended,
     )
 
 

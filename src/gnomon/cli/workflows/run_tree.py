@@ -170,6 +170,8 @@ def _facts(node: "Json", joined: Sequence[str], now: datetime) -> Iterable[str]:
 
 def _waits(node: "Json") -> Iterable[str]:
     """What a node that waits waits for."""
+    if node.get("elements") and node["status"] not in ("COMPLETED", "SKIPPED"):
+        yield f"{node['elements_ended']} of {node['elements']}"
     signal, until = node.get("waits_for_signal"), node.get("waits_until")
     if signal:
         yield f"waits for the signal {signal}"

@@ -58,6 +58,7 @@ class WorkflowNodeSpec(WorkflowTaskSpec, kw_only=True):
     on_failure: OnNodeFailure | None = None
     compensate: WorkflowTaskSpec | None = None
     wait_for: WaitSpec | None = None
+    map: Any = msgspec.UNSET
 
 
 class WorkflowSpec(Spec, kw_only=True):
@@ -109,6 +110,8 @@ class WorkflowNodeInfo(msgspec.Struct, kw_only=True):
     error: str | None
     waits_for_signal: str | None = None
     waits_until: datetime | None = None
+    elements: int | None = None
+    elements_ended: int | None = None
 
 
 class WorkflowRunItem(msgspec.Struct, kw_only=True):

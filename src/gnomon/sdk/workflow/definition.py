@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.client.types.workflows import WaitSpec, WorkflowNodeSpec, WorkflowTaskSpec
 from gnomon.sdk.errors import InvalidWorkflow
-from gnomon.sdk.workflow.references import INPUT, Mark, marked, marks
+from gnomon.sdk.workflow.references import INPUT, ITEM, Mark, marked, marks
 from gnomon.sdk.workflow.steps import Step, StepTask
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
@@ -49,6 +49,7 @@ def _node(step: Step[Any], names: Names) -> WorkflowNodeSpec:
     rendered = Rendering(step, names)
     fields = rendered.task(step.task)
     condition = None if step.condition is None else rendered.document(step.condition)
+    items = rendered.items()
     compensate = None
     if step.compensation is not None:
         undoing = Rendering(step, names, itself=True)
@@ -62,6 +63,7 @@ def _node(step: Step[Any], names: Names) -> WorkflowNodeSpec:
         when=step.rule,
         condition=condition,
         on_failure=step.failure,
+        map=items,
         compensate=compensate,
     )
 
@@ -73,6 +75,7 @@ class Rendering:
         self._itself = itself  # whether the output of the step itself may be used
         self.parents: list[str] = []
         self._step = step
+        self._in_items = False
         self._names = names
 
     def task(self, task: StepTask) -> dict[str, Any]:
@@ -92,6 +95,13 @@ class Rendering:
             return self._filled(msgspec.json.decode(marked(value)))
         except (TypeError, ValueError) as error:
             raise InvalidWorkflow(f"{self._name}: {error}") from error
+
+    def items(self) -> Any:
+        """The list that the step is mapped over."""
+        if self._step.items is None:
+            return msgspec.UNSET
+        self._in_items = True
+        return self.document(self._step.items)
 
     @property
     def _name(self) -> str:
@@ -121,6 +131,10 @@ class Rendering:
     def _placeholder(self, mark: Mark) -> str:
         if mark.source == INPUT:
             return f"{{{{run.input{mark.path}}}}}"
+        if mark.source == ITEM:
+            if self._step.items is None or self._in_items:
+                raise InvalidWorkflow(f"{self._name}: an element is for the step in for_each()")
+            return f"{{{{item{mark.path}}}}}"
         name = self._names.get(int(mark.source))
         if name is None:
             raise InvalidWorkflow(f"{self._name}: an output of another workflow")

@@ -13,7 +13,8 @@ import msgspec
 from gnomon.sdk.errors import InvalidWorkflow
 from gnomon.sdk.values import encode_other
 
-INPUT = "input"  # the source that is no step
+INPUT = "input"  # the sources that are no steps: of the run,
+ITEM = "item"  # and an element of the list that a step is mapped over
 
 # NUL stands in no text that PostgreSQL can keep, so nobody else writes marks.
 _MARK = re.compile(r"\x00([a-z0-9]+)((?:\.[\w-]+)*)\x00")

@@ -72,6 +72,7 @@ class Step(Generic[R]):
         self.rule: WorkflowRule | None = None
         self.condition: dict[str, Any] | None = None
         self.failure: OnNodeFailure | None = None
+        self.items: Any = None  # the list that it is mapped over
         self.compensation: StepTask | None = None
         graph.steps.append(self)
 

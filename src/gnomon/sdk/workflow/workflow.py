@@ -17,7 +17,7 @@ from gnomon.sdk.errors import InvalidOption, InvalidWorkflow
 from gnomon.sdk.submitting.arguments import WHOLE, Arguments
 from gnomon.sdk.submitting.results import Results
 from gnomon.sdk.workflow.definition import nodes_of
-from gnomon.sdk.workflow.references import INPUT, Mark, RunValue, marks
+from gnomon.sdk.workflow.references import INPUT, ITEM, Mark, RunValue, marks
 from gnomon.sdk.workflow.run_handle import ResultPlace, RunHandle
 from gnomon.sdk.workflow.steps import StepGraph, declaring
 
@@ -184,7 +184,7 @@ def _place(returned: Any, graph: StepGraph, names: Mapping[int, str]) -> tuple[s
     if returned is None:
         return None, ""
     found: list[Mark] = marks(str(returned)) if isinstance(returned, RunValue) else []
-    if not found or found[0].source == INPUT or int(found[0].source) >= len(graph.steps):
+    if not found or found[0].source in (INPUT, ITEM) or int(found[0].source) >= len(graph.steps):
         raise InvalidWorkflow(
             "it must return the output of a step, or a part of it, or None; other values are for "
             "handlers to make"

@@ -49,6 +49,8 @@ class Requested(NamedTuple):
 
 def kind_of(body: WorkflowNodeBody) -> WorkflowNodeKind:
     """The kind of a node."""
+    if body.map is not msgspec.UNSET:
+        return WorkflowNodeKind.MAPPED
     return WorkflowNodeKind.TASK if body.wait_for is None else WorkflowNodeKind.WAIT
 
 
@@ -76,8 +78,26 @@ class NodeTasks:
             check_only_waits(body)
             fields["target"] = PythonTarget(WAITING)
         task = allowed(self._rules, self._by, SubmitTask(**fields), self._now, None, self._origin)
+        if body.map is not msgspec.UNSET:
+            return task, msgspec.json.encode(self._mapped(name, body, task))
         wait = None if body.wait_for is None else wait_of(body.wait_for)
         return self._with_template(task, self._template(name, body.if_, task, wait))
+
+    def _mapped(self, name: str, body: WorkflowNodeBody, task: Submission) -> NodeTemplate:
+        if body.wait_for is not None:
+            raise InvalidTask("a node that waits cannot be mapped", "/map")
+        if task.payload is None:
+            task = msgspec.structs.replace(task, payload=b'"{{item}}"')
+        found = self._template(name, body.if_, task, mapped=True) or NodeTemplate()
+        read = self._checked(name, references(bytes(body.map), "/map"))
+        kept = msgspec.structs.replace(task, payload=None)
+        return msgspec.structs.replace(
+            found,
+            reads=tuple(dict.fromkeys((*found.reads, *read))),
+            payload=msgspec.Raw(task.payload or b"null"),
+            map=msgspec.Raw(bytes(body.map)),
+            task=msgspec.Raw(msgspec.json.encode(kept)),
+        )
 
     def compensation_of(self, name: str, body: SubmitTask) -> tuple[Submission, bytes | None]:
         """What undoes a node: it may read the results of the node and of those above it."""
@@ -106,8 +126,9 @@ class NodeTasks:
         wait: NodeWait | None = None,
         *,
         itself: bool = False,
+        mapped: bool = False,
     ) -> NodeTemplate | None:
-        check = partial(self._checked, name, itself=itself)
+        check = partial(self._checked, name, itself=itself, mapped=mapped)
         read = check(references(task.payload, "/payload"))
         payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
         if task.payload is not None and may_have_blanks(task.payload):
@@ -116,7 +137,7 @@ class NodeTasks:
         if if_ is not msgspec.UNSET:
             text = bytes(if_)
             check_condition(text, "/if")
-            read += check(references(text, "/if"))
+            read += self._checked(name, references(text, "/if"), itself=itself)
             condition = msgspec.Raw(text)
         url, headers = _templates_of_target(task, read, check)
         if wait is not None:
@@ -140,9 +161,13 @@ class NodeTasks:
             task = msgspec.structs.replace(task, target=turn.target)
         return task
 
-    def _checked(self, name: str, found: Sequence[Reference], *, itself: bool) -> list[str]:
+    def _checked(
+        self, name: str, found: Sequence[Reference], *, itself: bool = False, mapped: bool = False
+    ) -> list[str]:
         """The nodes that are read. All of them must be above the node, or what undoes it reads the
         node itself: else nobody knows whether they have ended."""
+        if not mapped and any(each.is_of_element for each in found):
+            raise InvalidTask("{{item}} and {{index}} are for the payload of a mapped node", "")
         read = [each.node for each in found if each.node is not None]
         for each in read:
             if each not in self._places:

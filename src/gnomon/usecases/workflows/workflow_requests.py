@@ -32,6 +32,7 @@ class WorkflowNodeBody(SubmitTask):
     if_: Json | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="if")
     compensate: SubmitTask | None = None  # what undoes it, in a rollback
     wait_for: WaitFor | None = None
+    map: Json | msgspec.UnsetType = msgspec.UNSET  # a list: one task for each of its elements
 
 
 class WorkflowDefinition(Strict):

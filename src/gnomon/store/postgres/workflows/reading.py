@@ -84,6 +84,13 @@ def entries_of(rows: Iterable[asyncpg.Record]) -> list[Entry]:
     ]
 
 
+def _ended(row: asyncpg.Record) -> int | None:
+    """How many elements of a mapped node have ended. Its last parents may be counted, too."""
+    if row["elements"] is None:
+        return None
+    return min(max(0, row["elements"] - row["waits"]), row["elements"])
+
+
 def signal_of(row: asyncpg.Record) -> RunSignal:
     data = None if row["data"] is None else row["data"].encode()
     return RunSignal(row["name"], data, row["sent_at"], row["sent_by"])
@@ -128,4 +135,6 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
         error=row["last_error"],
         signal=row["signal"],
         waits_until=row["until"],
+        elements=row["elements"],
+        elements_ended=_ended(row),
     )

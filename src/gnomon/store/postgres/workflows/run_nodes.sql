@@ -1,9 +1,10 @@
 -- The nodes of a run with their tasks, wherever these are, in one snapshot. unused: the nodes that it
--- waits for.
+-- waits for. Elements of mapped nodes, which may be thousands, are left out.
 SELECT n.node, coalesce(n.borrows, n.task_id) AS task_id, n.compensates, n.borrows, n.after,
     e.state AS became, e.finished_at AS ended_at, t.state, t.due_at, t.attempt, t.started_at,
     t.finished_at, t.last_error, (SELECT gnomon.now()) AS now, w.waits_for,
-    CASE WHEN n.step = -1 THEN n.signal END AS signal, CASE WHEN n.step = -1 THEN n.due_at END AS until
+    CASE WHEN n.step = -1 THEN n.signal END AS signal, CASE WHEN n.step = -1 THEN n.due_at END AS until,
+    n.elements, n.waits
 FROM gnomon.workflow_node AS n
 LEFT JOIN gnomon.workflow_result AS e ON e.tenant_id = n.tenant_id AND e.task_id = n.task_id
 LEFT JOIN LATERAL (
@@ -20,8 +21,8 @@ LEFT JOIN (
     SELECT x.child_id, array_agg(p.node ORDER BY p.place) AS waits_for
     FROM gnomon.workflow_node AS p
     JOIN gnomon.workflow_edge AS x ON x.tenant_id = p.tenant_id AND x.parent_id = p.task_id
-    WHERE p.tenant_id = $1 AND p.run_id = $2
+    WHERE p.tenant_id = $1 AND p.run_id = $2 AND p.place < 10000000
     GROUP BY x.child_id
 ) AS w ON w.child_id = n.task_id AND NOT n.decided
-WHERE n.tenant_id = $1 AND n.run_id = $2 AND n.node <> ''
+WHERE n.tenant_id = $1 AND n.run_id = $2 AND n.place < 10000000 AND n.node <> ''
 ORDER BY n.place

@@ -1,6 +1,7 @@
 """The steps of workflows that no settling statement takes: a chore takes them, in chunks."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
@@ -10,11 +11,16 @@ from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.workflows.maps import TenantLimits, look_at_map
 from gnomon.store.postgres.workflows.reading import entries_of
 from gnomon.store.postgres.workflows.rollback import begin_rollback
 from gnomon.store.postgres.workflows.turns import Misfit, bury, take_turn
 from gnomon.store.postgres.workflows.waits import look_at_wait
 from gnomon.workflow.run import WorkflowNodeKind, WorkflowRunState
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
 
 CHUNK = 500
 _RUNS = 20  # that are followed in one round
@@ -40,9 +46,9 @@ class Taken(msgspec.Struct):
 class PostgresWorkflowSteps:
     """Takes the steps of all tenants' workflows."""
 
-    def __init__(self, database: Database, most_bytes: int = 1 << 20) -> None:
+    def __init__(self, database: Database, limits: TenantLimits | None = None) -> None:
         self._database = database
-        self._most_bytes = most_bytes  # of a payload
+        self._limits = limits or TenantLimits()
         self._followed = _FIRST
 
     async def take(self) -> Taken:
@@ -81,6 +87,9 @@ class PostgresWorkflowSteps:
             await self._database.fetch("mark_skipped", *columns(skipped))
             await self._end(skipped, _SKIPPED, taken)
         if released:
+            for row in released:
+                if row["elements"] is not None and row["expanded"] < row["elements"]:
+                    await self._database.fetch("stop_map", *_key(row))
             await self._release(released, [_counts_as(row) for row in in_order(released)], taken)
             await self._database.fetch("leave_nodes", *columns(released))
         if stale:
@@ -96,13 +105,14 @@ class PostgresWorkflowSteps:
         start = [row for row in ready if row["template"] is None]
         rest = [row for row in in_order(ready) if row["template"] is not None]
         waiting = [row for row in rest if row["kind"] == WorkflowNodeKind.WAIT]
-        filled = [row for row in rest if row["kind"] != WorkflowNodeKind.WAIT]
+        mapped = [row for row in rest if row["kind"] == WorkflowNodeKind.MAPPED]
+        filled = [row for row in rest if row["kind"] == WorkflowNodeKind.TASK]
         misfits: list[tuple[asyncpg.Record, str]] = []
         if filled:
             async with self._database.transaction() as connection:
                 for row in filled:
                     try:
-                        turn = await take_turn(connection, row, self._most_bytes)
+                        turn = await take_turn(connection, row, self._limits.most_bytes)
                     except Misfit as error:
                         misfits.append((row, str(error)))
                         continue
@@ -110,6 +120,8 @@ class PostgresWorkflowSteps:
                         (skipped if turn.skipped else start).append(row)
         for row in waiting:
             await self._wait(row, skipped, misfits, taken)
+        for row in mapped:
+            await self._map(row, skipped, misfits, taken)
         for row, reason in misfits:
             async with self._database.transaction() as connection:
                 taken.steps += await bury(connection, row, reason)
@@ -136,8 +148,51 @@ class PostgresWorkflowSteps:
         elif found.failed is not None:
             misfits.append((row, found.failed))
         elif found.over:
-            ended = await self._database.fetch("complete_nodes", *columns([row]), [found.result])
-            taken.add(each for each in ended if not each["ended"])
+            async with self._database.transaction() as connection:
+                await self._complete(connection, row, found.result, taken)
+
+    async def _map(
+        self,
+        row: asyncpg.Record,
+        skipped: list[asyncpg.Record],
+        misfits: list[tuple[asyncpg.Record, str]],
+        taken: Taken,
+    ) -> None:
+        """Make elements of a mapped node, or end it where all of them have."""
+        try:
+            found = await look_at_map(self._database, row, self._limits)
+        except Misfit as error:
+            misfits.append((row, str(error)))
+            return
+        if found is None:
+            return
+        taken.steps += 1
+        taken.due += found.made
+        if found.skipped:
+            skipped.append(row)
+        elif found.state is not None:
+            async with self._database.transaction() as connection:
+                ended = await self._complete(
+                    connection, row, found.result, taken, found.state, found.error
+                )
+                if ended and found.too_large:
+                    await connection.execute(query("mark_too_large"), *_key(row))
+
+    async def _complete(
+        self,
+        connection: "Connection",
+        row: asyncpg.Record,
+        result: str | None,
+        taken: Taken,
+        state: State = State.COMPLETED,
+        error: str | None = None,
+    ) -> bool:
+        """End a node that runs no task; gives whether it has."""
+        found = await connection.fetch(
+            query("complete_nodes"), *columns([row]), [result], [state], [error]
+        )
+        taken.add(each for each in found if not each["ended"])
+        return any(each["ended"] for each in found)
 
     async def _follow(self, run: asyncpg.Record, taken: Taken) -> None:
         tenant_id, run_id = run["tenant_id"], run["id"]

@@ -1,6 +1,6 @@
 -- Nodes of workflows that something is left to do about, but for those of runs that are paused. task:
 -- the state of its task; became: what became of it. $1 how many.
-SELECT n.tenant_id, n.task_id, n.run_id, n.node, n.step, n.kind, n.template, n.compensates,
+SELECT n.tenant_id, n.task_id, n.run_id, n.node, n.step, n.kind, n.elements, n.expanded, n.template, n.compensates,
     r.state AS run, t.state AS task, e.state AS became
 FROM gnomon.workflow_node AS n
 JOIN gnomon.workflow_run AS r ON r.tenant_id = n.tenant_id AND r.id = n.run_id AND NOT r.paused
