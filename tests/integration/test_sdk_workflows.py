@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 import pytest
 from tests.conftest import PostgresServer, fresh_database
 
-from gnomon import Gnomon, ResultUnavailable, WorkflowFailed, wait_for_signal, wait_for_time
+from gnomon import (
+    Gnomon,
+    ResultUnavailable,
+    WorkflowFailed,
+    for_each,
+    wait_for_signal,
+    wait_for_time,
+)
 from gnomon.testing import NothingRuns, VirtualGnomon, virtual_gnomon
 
 app = Gnomon()
@@ -60,6 +67,17 @@ def approving(text: str) -> str:
     return tell.step(f"{text} by {approved.output}").after(cooled).output
 
 
+@app.task
+async def words(text: str) -> list[str]:
+    return text.split()
+
+
+@app.workflow
+def shouting(text: str, mark: str) -> list[str]:
+    found = words.step(text)
+    return for_each(found.output, lambda word: tell.step(f"{word}{mark}")).output
+
+
 @pytest.fixture
 async def g(postgres: PostgresServer) -> AsyncIterator[VirtualGnomon]:
     async with (
@@ -84,6 +102,7 @@ async def test_a_worker_registers_the_workflows_of_its_app(g: VirtualGnomon) -> 
     assert [(each.name, each.version) for each in await g.client.list_workflows()] == [
         ("approving", 1),
         ("order", 1),
+        ("shouting", 1),
         ("skipping", 1),
     ]
     run = await order.start("o-1", ["tea"])
@@ -142,3 +161,9 @@ async def test_steps_wait_for_a_signal_and_for_a_time(g: VirtualGnomon) -> None:
     assert await run.result() == "tea by Ada"
     await g.advance("1h")
     assert await nobodys.result() == "pot by nobody"
+
+
+async def test_a_step_is_mapped_over_an_output(g: VirtualGnomon) -> None:
+    run = await shouting.start("tea and {{pot", "!")
+    assert await run.result() == ["tea!", "and!", "{{pot!"]
+    assert await (await shouting.start("", "!")).result() == []

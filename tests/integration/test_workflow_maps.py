@@ -100,7 +100,7 @@ async def test_a_discarded_element_fails_the_node(api: Api, database_dsn: str) -
     run = await start(api, nodes)
     async with running_node(database_dsn):
         await once(api, run, "FAILED")
-        (dead,) = (await call(api, "GET", "/api/v1/dead-letters", 200))["tasks"]
+        (dead,) = (await call(api, "GET", "/api/v1/dead-letters", 200))["dead_letters"]
         await call(api, "POST", f"/api/v1/dead-letters/{dead['task_id']}/discard", 200)
 
         async def ended() -> Any:
@@ -144,8 +144,8 @@ async def test_a_chore_that_is_killed_between_chunks_loses_and_doubles_nothing(
 
             async def waits() -> Any:
                 return await connection.fetchval(
-                    "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                    " AND query LIKE '%workflow_edge%' AND datname = current_database()"
+                    "SELECT pid FROM pg_locks WHERE NOT granted"
+                    " AND relation = 'gnomon.workflow_edge'::regclass"
                 )
 
             pid = await eventually(waits)

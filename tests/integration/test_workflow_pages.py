@@ -32,6 +32,8 @@ async def test_the_nightly_etl(shop: ModuleType) -> None:
         await g.drain()
         runs = [each async for each in g.client.list_workflow_runs(workflow="etl")]
         assert [each.status for each in runs] == ["SUCCEEDED", "SUCCEEDED"]
+        run = await shop.sales.start("2030-01-31")
+        assert await run.result() == "2030-01-31: 90 rows of 3 files"
         await shop.approve("o-9")
         await g.advance("1h1m")
         (refund,) = [each async for each in g.client.list_workflow_runs(workflow="refund")]
