@@ -79,23 +79,25 @@ class NodeTasks:
             fields["target"] = PythonTarget(WAITING)
         task = allowed(self._rules, self._by, SubmitTask(**fields), self._now, None, self._origin)
         if body.map is not msgspec.UNSET:
-            return task, msgspec.json.encode(self._mapped(name, body, task))
+            return task, msgspec.json.encode(self._mapped(name, body, body.map, task))
         wait = None if body.wait_for is None else wait_of(body.wait_for)
         return self._with_template(task, self._template(name, body.if_, task, wait))
 
-    def _mapped(self, name: str, body: WorkflowNodeBody, task: Submission) -> NodeTemplate:
+    def _mapped(
+        self, name: str, body: WorkflowNodeBody, items: msgspec.Raw, task: Submission
+    ) -> NodeTemplate:
         if body.wait_for is not None:
             raise InvalidTask("a node that waits cannot be mapped", "/map")
         if task.payload is None:
             task = msgspec.structs.replace(task, payload=b'"{{item}}"')
         found = self._template(name, body.if_, task, mapped=True) or NodeTemplate()
-        read = self._checked(name, references(bytes(body.map), "/map"))
+        read = self._checked(name, references(bytes(items), "/map"))
         kept = msgspec.structs.replace(task, payload=None)
         return msgspec.structs.replace(
             found,
             reads=tuple(dict.fromkeys((*found.reads, *read))),
             payload=msgspec.Raw(task.payload or b"null"),
-            map=msgspec.Raw(bytes(body.map)),
+            map=msgspec.Raw(bytes(items)),
             task=msgspec.Raw(msgspec.json.encode(kept)),
         )
 

@@ -86,9 +86,8 @@ def entries_of(rows: Iterable[asyncpg.Record]) -> list[Entry]:
 
 def _ended(row: asyncpg.Record) -> int | None:
     """How many elements of a mapped node have ended. Its last parents may be counted, too."""
-    if row["elements"] is None:
-        return None
-    return min(max(0, row["elements"] - row["waits"]), row["elements"])
+    elements: int | None = row["elements"]
+    return None if elements is None else min(max(0, elements - row["waits"]), elements)
 
 
 def signal_of(row: asyncpg.Record) -> RunSignal:
