@@ -71,13 +71,10 @@ class MemoryPipe:
             self._others.extend(deliveries)
         self._outstanding += len(deliveries)
         self._outstanding_urgent += len(urgent)
-        others = min(len(deliveries) - len(urgent), self._most_others - self._busy_others)
-        for _ in range(len(urgent) + max(0, others)):
-            if not self._wake_one():
-                break
+        self._wake_one()  # which wakes the next, and may do with many before that
 
     async def receive(self) -> Delivery:
-        while (delivery := self._next()) is None:
+        while (delivery := self.take()) is None:
             idle = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             try:
@@ -87,7 +84,18 @@ class MemoryPipe:
                 if idle.done() and not idle.cancelled():
                     self._wake_one()
                 raise
+            if len(self._urgent) + len(self._others) > 1:
+                self._wake_one()
         return delivery
+
+    def take(self) -> Delivery | None:
+        if self._urgent:
+            self._busy += 1
+            return self._urgent.popleft()
+        if self._others and self._busy_others < self._most_others:
+            self._busy_others += 1
+            return self._others.popleft()
+        return None
 
     def unsent(self) -> list[Delivery]:
         unsent = [*self._urgent, *self._others]
@@ -143,15 +151,6 @@ class MemoryPipe:
         self._busy += urgent
         self._busy_others += len(deliveries) - urgent
         return deliveries
-
-    def _next(self) -> Delivery | None:
-        if self._urgent:
-            self._busy += 1
-            return self._urgent.popleft()
-        if self._others and self._busy_others < self._most_others:
-            self._busy_others += 1
-            return self._others.popleft()
-        return None
 
     def _wake_one(self) -> bool:
         while self._idle:

@@ -77,7 +77,10 @@ class SlotPipe(Pipe, Protocol):
 
     async def receive(self) -> Delivery:
         """A slot's next task: a CRITICAL one, where there is any. The slots that are kept for
-        those get nothing else."""
+        those get nothing else. Whoever has waited here has others woken for what else waits."""
+
+    def take(self) -> Delivery | None:
+        """The same where one waits for a slot already; nobody else is woken."""
 
 
 class Grants(Protocol):

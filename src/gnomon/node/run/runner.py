@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine, Generator
+from types import coroutine
+from typing import Any
 
 import structlog
 
@@ -20,6 +22,7 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import HandlerHung, HandlerReturned, Observer
 from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.executing.failure import traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
@@ -58,30 +61,63 @@ class Runner:
 
     # An execution, from its delivery to its report
 
+    def begin(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | RunningExecution:
+        """Call the target of a delivery that has its payload and needs nobody's consent, up to
+        where it waits for something. Most functions never do, so nothing is made for an execution
+        before that: then this is its report. Else `finish` it. Raises only what must end the
+        node."""
+        context = TaskContext(delivery)
+        started_at = self._clock.seconds()
+        seconds = delivery.timeout_seconds
+        if seconds < LEAST_TIMEOUT:  # older rows may hold less
+            seconds = LEAST_TIMEOUT
+        try:
+            if not self._checks.may_call(delivery):
+                return Report(delivery)
+            context.begin(started_at + seconds, self._clock.seconds)
+            call = self._callers.of(delivery.target).call(delivery, delivery.payload, context)
+            awaited = call.send(None)
+        except StopIteration as ended:
+            outcome: Outcome | None = ended.value
+            if outcome is None:
+                return Report(delivery)
+            report = Report(delivery, outcome, started_at, self._clock.seconds())
+            self._checks.called(report)
+            return report
+        except BaseException as error:  # noqa: BLE001 - raised again, if it must end the node
+            execution = _called(delivery, slot, context, started_at)
+            return self._report(execution, self._raised(execution, error))
+        execution = _called(delivery, slot, context, started_at)
+        spent = self._clock.seconds() - started_at
+        execution.deadline = self._clock.monotonic() + seconds - max(0.0, spent)
+        execution.call, execution.rest = call, resumed(call, awaited)
+        self._know(execution)
+        return execution
+
+    async def finish(self, execution: RunningExecution) -> Report | None:
+        """Await the rest of what was begun; gives what `run` gives."""
+        assert execution.rest is not None, "it waits for something"
+        return await self._ended(execution, execution.rest)
+
     async def run(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | None:
         """Execute a task once, as `slot`. Gives a report whatever happens, or None where the
         execution was given up: then another slot has the place of this one. If the slot itself was
         cancelled, it still is. Raises only what must end the node."""
-        execution = self.running[delivery.key] = RunningExecution(delivery, slot)
-        if delivery.preemptible:
-            self.preemptible.add(execution)
+        execution = RunningExecution(delivery, slot)
+        self._know(execution)
+        if delivery.payload_size is None:
+            return await self._ended(execution, self._call(execution, delivery.payload))
+        fetched = self._fetch_and_call(execution, delivery.payload_size)
+        return await self._ended(execution, fetched)
+
+    async def _ended(
+        self, execution: RunningExecution, call: Awaitable[Outcome | None]
+    ) -> Report | None:
+        slot = execution.slot
         try:
-            if delivery.payload_size is None:
-                outcome = await self._call(execution, delivery.payload)
-            else:
-                outcome = await self._fetch_and_call(execution, delivery.payload_size)
-        except asyncio.CancelledError as told:
-            outcome = self._interrupted(execution, told)
-        except TooManyHung:
-            raise  # the node can call no more handlers, and must end
-        except GeneratorExit as error:
-            if asyncio.current_task() is not slot:
-                raise  # the slot is being closed
-            outcome = execution.failed(error)
-        except BaseException as error:
-            log.exception("a target failed inside Gnomon", **about(delivery))
-            detail = f"internal error: {type(error).__name__}"
-            outcome = Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
+            outcome = await call
+        except BaseException as error:  # noqa: BLE001 - raised again, if it must end the node
+            outcome = self._raised(execution, error)
         finally:
             if execution.stop is not None:
                 # The cancellation was not meant for the slot; also where the execution ended well
@@ -94,6 +130,20 @@ class Runner:
         return self._report(
             execution, outcome if execution.stop is None else execution.came_to(outcome)
         )
+
+    def _raised(self, execution: RunningExecution, error: BaseException) -> Outcome | None:
+        """The outcome of a call that raised this; raises it where it must end the node."""
+        if isinstance(error, asyncio.CancelledError):
+            return self._interrupted(execution, error)
+        if isinstance(error, TooManyHung):
+            raise error  # the node can call no more handlers
+        if isinstance(error, GeneratorExit):
+            if asyncio.current_task() is not execution.slot:
+                raise error  # the slot is being closed
+            return execution.failed(error)
+        log.error("a target failed inside Gnomon", exc_info=error, **about(execution.delivery))
+        detail = f"internal error: {type(error).__name__}"
+        return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
 
     async def _fetch_and_call(self, execution: RunningExecution, size: int) -> Outcome | None:
         delivery = execution.delivery
@@ -121,7 +171,8 @@ class Runner:
         execution.deadline = self._clock.monotonic() + seconds
         execution.context.begin(execution.started_at + seconds, self._clock.seconds)
         caller = self._callers.of(delivery.target)
-        return await caller.call(delivery, payload, execution.context)
+        execution.call = call = caller.call(delivery, payload, execution.context)
+        return await call
 
     def _interrupted(
         self, execution: RunningExecution, told: asyncio.CancelledError
@@ -226,6 +277,12 @@ class Runner:
         seconds = self._clock.monotonic() - told_at
         self._emit(HandlerReturned(execution.handler(in_thread=in_thread), seconds))
 
+    def _know(self, execution: RunningExecution) -> None:
+        delivery = execution.delivery
+        self.running[delivery.key] = execution
+        if delivery.preemptible:
+            self.preemptible.add(execution)
+
     def _forget(self, execution: RunningExecution) -> None:
         if execution.stop is not None:
             self._stopping.discard(execution)
@@ -235,3 +292,36 @@ class Runner:
         # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(delivery.key) is execution:
             del self.running[delivery.key]
+
+
+def _called(
+    delivery: Delivery, slot: "asyncio.Task[None]", context: TaskContext, started_at: float
+) -> RunningExecution:
+    """An execution whose call was made."""
+    execution = RunningExecution(delivery, slot, context)
+    execution.started_at = started_at
+    execution.begun = True
+    return execution
+
+
+@coroutine
+def resumed(
+    call: Coroutine[Any, Any, Outcome | None], awaited: Any
+) -> Generator[Any, Any, Outcome | None]:
+    """The rest of a coroutine that was stepped once, and waits for something."""
+    outcome: Outcome | None
+    while True:
+        try:
+            yield awaited
+        except GeneratorExit:
+            call.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is meant for the call
+            try:
+                awaited = call.throw(error)
+            except StopIteration as ended:
+                outcome = ended.value
+                return outcome
+        else:
+            outcome = yield from call  # which this is one of, to the interpreter
+            return outcome

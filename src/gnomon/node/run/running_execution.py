@@ -1,6 +1,7 @@
 """An execution under way, and what it comes to when it is told to stop."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import NamedTuple, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
@@ -30,14 +31,18 @@ class RunningExecution:
     and before that the moment when the task must be released."""
 
     __slots__ = (
-        "begun", "context", "deadline", "delivery", "given_up", "slot", "started_at", "stop",
-        "where",
+        "begun", "call", "context", "deadline", "delivery", "given_up", "rest", "slot",
+        "started_at", "stop", "where",
     )  # fmt: skip
 
-    def __init__(self, delivery: Delivery, slot: "asyncio.Task[None]") -> None:
+    def __init__(
+        self, delivery: Delivery, slot: "asyncio.Task[None]", context: TaskContext | None = None
+    ) -> None:
         self.delivery = delivery
         self.slot = slot
-        self.context = TaskContext(delivery)
+        self.context = TaskContext(delivery) if context is None else context
+        self.call: object = None  # the coroutine of the call, once it was made
+        self.rest: Awaitable[Outcome | None] | None = None  # of a call that waits, to be awaited
         self.begun = False  # the call; before that, its payload is fetched
         self.started_at = 0.0
         self.deadline = float("inf")
@@ -57,7 +62,7 @@ class RunningExecution:
         by themselves."""
         late = self.stop is not None and self.stop.kind is OutcomeKind.TIMED_OUT
         if late and self.begun and isinstance(self.delivery.target, PythonTarget):
-            self.where = stacks.of_coroutine(self.slot.get_coro())
+            self.where = stacks.of_coroutine(self.call)
 
     @property
     def is_preempted(self) -> bool:

@@ -20,6 +20,7 @@ from gnomon.sdk.executing.failure import describe, traceback_of
 log = structlog.get_logger("gnomon.node.run")
 
 _PACE_SECONDS = 0.5
+_LONGEST_TURN = 0.01  # seconds that a slot goes from one task to the next without a pause
 TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
 
 
@@ -84,39 +85,57 @@ class Worker:
     async def _slot(self) -> None:
         slot = asyncio.current_task()
         assert slot is not None
+        pipe, runner = self._pipe, self._runner
+        yielded_at = self._clock.seconds()
         while True:
-            delivery = await self._pipe.receive()
+            delivery = pipe.take()
+            if delivery is None:
+                delivery = await pipe.receive()
+                yielded_at = self._clock.seconds()
             report: Report | None = Report(delivery)
-            if await self._is_ready(delivery) and (
-                not delivery.asks or await self._consents(delivery)
-            ):
-                try:
-                    report = await self._runner.run(delivery, slot)
-                except (GeneratorExit, RuntimeError) as error:
-                    if asyncio.current_task() is not slot:
-                        raise  # this slot is being closed
-                    # A function has waited for a future with such an error: asyncio throws it at
-                    # the outermost coroutine, which is here, and closes those within.
-                    failed = Outcome(
-                        OutcomeKind.FAILED, error=describe(error), traceback=traceback_of(error)
-                    )
-                    report = Report(delivery, failed)
+            if self._may_start(delivery):
+                waiting = runner.awaited(delivery)
+                at_once = waiting is None and delivery.payload_size is None and not delivery.asks
+                if at_once or await self._is_ready(waiting, delivery):
+                    try:
+                        if not at_once:
+                            report = await runner.run(delivery, slot)
+                        elif isinstance(begun := runner.begin(delivery, slot), Report):
+                            report = begun
+                        else:
+                            report = await runner.finish(begun)
+                            yielded_at = self._clock.seconds()
+                    except (GeneratorExit, RuntimeError) as error:
+                        report = self._broken(delivery, slot, error)
             if report is None:
                 return  # it hung, and was replaced
             if not self._slots.ending:  # what the end cuts off is not the fault of the task
                 self._pipe.report(report)
             if slot.cancelling():
                 return  # told to stop, by its owner or by a handler
+            ended_at = report.finished_at
+            if ended_at is not None and ended_at - yielded_at > _LONGEST_TURN:
+                await self._clock.sleep(0)  # others need the loop
+                yielded_at = self._clock.seconds()
 
-    async def _is_ready(self, delivery: Delivery) -> bool:
-        """Whether the call can be made now. Asked before the store marks the task as begun: what
-        is lost while it waits was surely not called."""
-        if not self._may_start(delivery):
-            return False
-        waiting = self._runner.awaited(delivery)
-        return waiting is None or (
+    async def _is_ready(self, waiting: Awaitable[None] | None, delivery: Delivery) -> bool:
+        """Wait for what the call needs; gives whether it can be made now. The store marks the task
+        as begun only then: what is lost while it waits was surely not called."""
+        if waiting is not None and not (
             await self._has_come(waiting, delivery) and self._may_start(delivery)
-        )
+        ):
+            return False
+        return not delivery.asks or await self._consents(delivery)
+
+    def _broken(
+        self, delivery: Delivery, slot: "asyncio.Task[None]", error: BaseException
+    ) -> Report:
+        """A function has waited for a future with such an error: asyncio throws it at the outermost
+        coroutine, which is the slot's, and closes those within."""
+        if asyncio.current_task() is not slot:
+            raise error  # this slot is being closed
+        failed = Outcome(OutcomeKind.FAILED, error=describe(error), traceback=traceback_of(error))
+        return Report(delivery, failed)
 
     async def _has_come(self, waiting: Awaitable[None], delivery: Delivery) -> bool:
         """Whether the wait came to its end. It may not where it is cancelled or fails, or the
