@@ -46,18 +46,18 @@ class Tally:
         self.calls = 0
         self.failures = 0
 
-    def add(self, now: float, *, failed: bool) -> None:
+    def add(self, now: float, *, failed: bool, calls: int = 1) -> None:
         if now >= self._last_until:
             number = self._drop_old(now)
             if not self._slices or self._slices[-1][0] < number:
                 self._slices.append([number, 0, 0])
             self._last_until = (number + 1) * _SLICE_SECONDS
         last = self._slices[-1]
-        last[1] += 1
-        self.calls += 1
+        last[1] += calls
+        self.calls += calls
         if failed:
-            last[2] += 1
-            self.failures += 1
+            last[2] += calls
+            self.failures += calls
 
     def is_empty(self, now: float) -> bool:
         self._drop_old(now)

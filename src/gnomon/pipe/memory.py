@@ -3,17 +3,21 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 
+from gnomon.model.outcomes.outcome import Outcome
 from gnomon.model.tasks.priority import Lane
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.report_queue import ReportQueue
 
 _CRITICAL = Lane.CRITICAL
+_MANY = 250  # reports: enough to claim for
+_MOST_BYTES = 32 * 1024 * 1024  # of results that wait to be written while more is claimed
 
 
 class MemoryPipe:
     """`SlotPipe` within one event loop. `slots` and `prefetch` bound what is claimed and not
-    settled.
+    reported; `settling`, what may be reported and not settled beside, so that claiming, running
+    and settling go on at once. Reports with results that take much memory are not counted so.
 
     Prefetching pays while slots become free by the dozen. Where they stay busy, it would only keep
     tasks from other nodes: so `pace` cuts it down to what has ended lately.
@@ -23,7 +27,12 @@ class MemoryPipe:
     """
 
     def __init__(
-        self, slots: int, on_room: Callable[[], None], prefetch: int = 0, reserved: int = 0
+        self,
+        slots: int,
+        on_room: Callable[[], None],
+        prefetch: int = 0,
+        reserved: int = 0,
+        settling: int = 0,
     ) -> None:
         self._slots = slots
         self._reserved = reserved
@@ -31,6 +40,10 @@ class MemoryPipe:
         self._prefetch = prefetch
         self._ahead = prefetch
         self._ended = 0
+        self._settling = settling
+        self._reported = 0  # and not settled
+        self._reported_bytes = 0  # of their results
+        self._unannounced = 0  # reported since there was said to be room
         self._on_room = on_room
         self._outstanding = 0  # sent and not settled
         self._outstanding_urgent = 0  # those of them that are CRITICAL
@@ -39,8 +52,7 @@ class MemoryPipe:
         self._urgent: deque[Delivery] = deque()
         self._others: deque[Delivery] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._reports: deque[Report] = deque()
-        self._reported = asyncio.Event()
+        self._reports = ReportQueue()
 
     def room(self) -> int:
         return self._unclaimed() + self._ahead
@@ -117,23 +129,32 @@ class MemoryPipe:
             self._busy -= 1
         else:
             self._busy_others -= 1
-        self._reports.append(report)
-        if report.outcome is not None:
+        outcome = report.outcome
+        self._reported += 1
+        if outcome is not None:
             self._ended += 1
-        self._reported.set()
+            if outcome.result is not None or outcome.response_body is not None:
+                self._reported_bytes += _size(outcome)
+        self._reports.put(report)
+        self._unannounced += 1
+        if self._unannounced >= _MANY and self._settling:
+            self._unannounced = 0
+            self._on_room()
 
-    async def reports(self, most: int) -> list[Report]:
-        await self._reported.wait()
-        batch = list(islice(self._reports, most))
-        for _ in batch:
-            self._reports.popleft()
-        if not self._reports:
-            self._reported.clear()
+    async def reports(self, most: int, least: int = 1) -> list[Report]:
+        batch = await self._reports.take(most, least)
+        if self._settling:
+            self._unannounced = 0
+            self._on_room()
         return batch
 
     def settled(self, reports: Sequence[Report]) -> None:
         self._outstanding -= len(reports)
         self._outstanding_urgent -= _critical([report.delivery for report in reports])
+        self._reported = max(0, self._reported - len(reports))
+        if self._reported_bytes:
+            outcomes = [report.outcome for report in reports]
+            self._reported_bytes -= sum(_size(each) for each in outcomes if each is not None)
         self._on_room()
 
     def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:
@@ -143,7 +164,10 @@ class MemoryPipe:
         """Slots that are not kept, and that nothing was claimed for; what was claimed ahead makes
         it negative. CRITICAL deliveries fill the kept ones first."""
         kept = max(0, self._reserved - self._outstanding_urgent)
-        return self._slots - self._outstanding - kept
+        settling = min(self._reported, self._settling)
+        if self._reported_bytes > _MOST_BYTES:
+            settling = 0
+        return self._slots - self._outstanding + settling - kept
 
     def _taken_back(self, deliveries: list[Delivery]) -> list[Delivery]:
         """Count them like those in slots: whoever takes them back will report them, too."""
@@ -163,3 +187,9 @@ class MemoryPipe:
 
 def _critical(deliveries: Sequence[Delivery]) -> int:
     return sum([d.lane is _CRITICAL for d in deliveries])  # a generator takes twice as long
+
+
+def _size(outcome: Outcome) -> int:
+    """Bytes that it keeps in memory, by and large."""
+    result, body = outcome.result, outcome.response_body
+    return (0 if result is None else len(result)) + (0 if body is None else len(body))

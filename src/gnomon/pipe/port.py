@@ -60,8 +60,8 @@ class Pipe(Protocol):
         """Say what became of a delivery. Its slot is free: it, or one that replaces it, comes
         back for another."""
 
-    async def reports(self, most: int) -> list[Report]:
-        """Reports since the last call: at least one, oldest first."""
+    async def reports(self, most: int, least: int = 1) -> list[Report]:
+        """Reports since the last call: at least so many, oldest first."""
 
     def settled(self, reports: Sequence[Report]) -> None:
         """The tasks of these reports are settled, or kept to be settled later: there is room for as

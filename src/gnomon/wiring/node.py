@@ -269,7 +269,11 @@ class Assembly:
     def _slots(self) -> MemoryPipe:
         settings = self._settings
         return MemoryPipe(
-            settings.slots, self._signals.made_room, settings.prefetch, settings.reserved_slots
+            settings.slots,
+            self._signals.made_room,
+            settings.prefetch,
+            settings.reserved_slots,
+            settling=2 * settings.batch,
         )
 
     @cached_property

@@ -45,6 +45,7 @@ class AheadStage:
         return [
             every("scan", self.scan, clock, s.scan_seconds),
             whenever("repair", self.repair, clock, signals.look, look, rest),
+            whenever("refill", self.refill, clock, signals.low, None),
             every("plan", self.plan, clock, s.plan_seconds),
             every("look-for-queued", self.look_for_queued, clock, _QUEUED_SECONDS),
             whenever("start-queued", self.start_queued, clock, signals.ended, None),
@@ -77,12 +78,18 @@ class AheadStage:
         if (await self._scanner.forward()).new or found:
             self._signals.due.set()
 
+    def claimed(self) -> None:
+        """Entries have left the agenda: read on at once while a backlog is being worked off."""
+        if self._is_low():
+            self._signals.low.set()
+
     async def refill(self) -> None:
-        """Read on at once while a backlog is being worked off."""
-        if not self._scanner.behind or self._agenda.room() <= self._settings.window // 2:
-            return
-        if (await self._scanner.forward()).new:
-            self._agenda.advance(self._clock.now())
+        """Read on, beside the claims."""
+        if self._is_low() and (await self._scanner.forward()).new:
+            self._signals.due.set()
+
+    def _is_low(self) -> bool:
+        return self._scanner.behind and self._agenda.room() > self._settings.window // 2
 
     async def plan(self) -> None:
         if (await self._planner.run_once()).runs:

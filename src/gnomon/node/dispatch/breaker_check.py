@@ -93,6 +93,11 @@ class BreakerCheck(StartCheck):
         self._by_flow: dict[Flow, _Guard] = {}  # of open hosts; learned from what was claimed
         self._probes: dict[TaskKey, set[_Guard]] = {}  # what each is, or was, the probe of
         self._has_closed = False
+        self._all_well = (
+            True  # no breaker has counted a failure, or is open: successes tell nothing
+        )
+        self._successes = 0  # of calls like the last one, that are not counted yet
+        self._alike: Delivery | None = None  # that call
         self._look_for_idle_at = clock.monotonic() + WINDOW_SECONDS
         self._changed = asyncio.Event()
         self._unwritten: set[Circuit] = set()
@@ -200,6 +205,11 @@ class BreakerCheck(StartCheck):
         outcome = report.outcome
         if outcome is None:
             return
+        if outcome.kind is OutcomeKind.SUCCEEDED and self._all_well:
+            self._succeeded(report.delivery)
+            return
+        self._count_successes()
+        self._all_well = False
         now = self._clock.monotonic()
         # Only where one has closed before does it matter when a call began.
         began = now - (report.seconds or 0.0) if self._has_closed else now
@@ -215,6 +225,28 @@ class BreakerCheck(StartCheck):
                 self._note_change(guard, change, now, outcome.error)
                 if change is BreakerChange.OPENED:
                     self._learn(guard, delivery)
+
+    def _succeeded(self, delivery: Delivery) -> None:
+        """Most calls are like the one before. As long as all goes well they are counted together,
+        before anything else is, and every now and then."""
+        alike = self._alike
+        if (
+            alike is None
+            or delivery.target is not alike.target
+            or delivery.key.tenant_id != alike.key.tenant_id
+        ):
+            self._count_successes()
+            self._alike = delivery
+        self._successes += 1
+
+    def _count_successes(self) -> None:
+        if self._alike is None or not self._successes:
+            return
+        calls, self._successes = self._successes, 0
+        now = self._clock.monotonic()
+        for circuit in _circuits(self._alike):
+            guard = self._guards.get(circuit) or self._guard(circuit)
+            guard.breaker.tally.add(now, failed=False, calls=calls)
 
     def _guard(self, circuit: Circuit) -> _Guard:
         rule = self._rules.tenant if circuit[1] is None else self._rules.host
@@ -297,6 +329,7 @@ class BreakerCheck(StartCheck):
 
     def _let_in_due(self) -> float:
         """Gives the seconds until there is more to let in, or to forget."""
+        self._count_successes()
         now = self._clock.monotonic()
         if self._look_for_idle_at <= now:  # there may be a great many of them
             self._look_for_idle_at = now + WINDOW_SECONDS
@@ -319,6 +352,9 @@ class BreakerCheck(StartCheck):
     async def note(self) -> None:
         """Write what has changed since the last time. What cannot be written is not shown, and
         works all the same."""
+        self._count_successes()
+        if not self._all_well and not self._open and not self._has_closed:
+            self._all_well = not any(g.breaker.tally.failures for g in self._guards.values())
         if not self._unwritten and not self._events:
             return
         circuits, events = list(self._unwritten), list(self._events)

@@ -47,7 +47,7 @@ class DispatchStage:
             if result.started_over:
                 self._signals.look.set()
             if result.claimed:
-                await self._ahead.refill()
+                self._ahead.claimed()
 
     async def steal(self) -> None:
         if not self._dispatcher.idle():

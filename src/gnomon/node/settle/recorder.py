@@ -51,9 +51,9 @@ class Recorder:
         self._unsettled: dict[TaskKey, Report] = {}  # whose settlements the writer keeps
         self._failed: deque[Report] = deque()  # that something unforeseen kept from being settled
 
-    async def run_once(self, most: int) -> RecordResult:
-        """Wait for reports, and write them, however long PostgreSQL is unavailable."""
-        return await self._record(await self._pipe.reports(most))
+    async def run_once(self, most: int, least: int = 1) -> RecordResult:
+        """Wait for so many reports, and write them, however long PostgreSQL is unavailable."""
+        return await self._record(await self._pipe.reports(most, least))
 
     async def _record(self, reports: Sequence[Report]) -> RecordResult:
         settlement_of = self._settlement_of

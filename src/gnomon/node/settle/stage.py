@@ -33,6 +33,7 @@ class SettleStage:
         clock = self._clock
         return [
             Service("record", self.record),
+            Service("record-beside", self.record_beside),
             every("settle-again", self._recorder.settle_again, clock, _SETTLE_AGAIN_SECONDS),
             every("sweep", self._sweeper.run_once, clock, self._settings.sweep_seconds),
             every("overdue", self._sweeper.take_overdue, clock, _OVERDUE_SECONDS),
@@ -41,3 +42,8 @@ class SettleStage:
 
     async def record(self) -> None:
         await self._recorder.run_once(self._settings.batch)
+
+    async def record_beside(self) -> None:
+        """Settle what has come together while a settlement is under way, beside it."""
+        batch = self._settings.batch
+        await self._recorder.run_once(batch, max(2, batch // 2))

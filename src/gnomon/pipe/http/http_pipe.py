@@ -9,7 +9,6 @@ with more of them.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from uuid import UUID
 
 import msgspec
@@ -21,6 +20,7 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.http.groups import SessionGroups
 from gnomon.pipe.http.session import Claimed, RemoteExecution, WorkerSession
+from gnomon.pipe.report_queue import ReportQueue
 
 # A worker that was answered comes back at once. One that does not is given nothing more.
 ABSENT_SECONDS = 2.0
@@ -53,9 +53,8 @@ class HttpPipe:
         self._taken: dict[TaskKey, WorkerSession] = {}
         self._suspects: dict[TaskKey, WorkerSession] = {}
         self._room = 0
-        self._reports: deque[Report] = deque()
+        self._reports = ReportQueue()
         self._unwritten = 0  # reports
-        self._reported = asyncio.Event()
 
     # Sessions
 
@@ -337,18 +336,11 @@ class HttpPipe:
         self._end_suspect(report.delivery.key)
         if self._loaded:
             self._unload(report.delivery.key)
-        self._reports.append(report)
+        self._reports.put(report)
         self._unwritten += 1
-        self._reported.set()
 
-    async def reports(self, most: int) -> list[Report]:
-        await self._reported.wait()
-        batch = list(islice(self._reports, most))
-        for _ in batch:
-            self._reports.popleft()
-        if not self._reports:
-            self._reported.clear()
-        return batch
+    async def reports(self, most: int, least: int = 1) -> list[Report]:
+        return await self._reports.take(most, least)
 
     @property
     def is_busy(self) -> bool:

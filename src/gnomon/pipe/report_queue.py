@@ -1,0 +1,52 @@
+"""The reports of a pipe that wait to be written."""
+
+import asyncio
+from collections import deque
+from itertools import islice
+
+from gnomon.pipe.envelope import Report
+
+_NOBODY = 1 << 62  # more than ever wait
+
+
+class ReportQueue:
+    """Oldest first. Several may read: each says how many it waits for."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Report] = deque()
+        self._readers: list[tuple[int, asyncio.Future[None]]] = []
+        self._least = _NOBODY  # that any of them waits for
+
+    def put(self, report: Report) -> None:
+        self._waiting.append(report)
+        if len(self._waiting) >= self._least:
+            self._wake()
+
+    async def take(self, most: int, least: int = 1) -> list[Report]:
+        """At least `least` of them, up to `most`."""
+        while len(self._waiting) < least:
+            reader = asyncio.get_running_loop().create_future()
+            self._readers.append((least, reader))
+            self._least = min(self._least, least)
+            try:
+                await reader
+            finally:
+                self._leave(reader)
+        batch = list(islice(self._waiting, most))
+        for _ in batch:
+            self._waiting.popleft()
+        return batch
+
+    def _wake(self) -> None:
+        found = len(self._waiting)
+        for least, reader in self._readers:
+            if least <= found and not reader.done():
+                reader.set_result(None)
+        self._readers = [each for each in self._readers if not each[1].done()]
+        self._least = min((least for least, _ in self._readers), default=_NOBODY)
+
+    def _leave(self, reader: "asyncio.Future[None]") -> None:
+        """One that was cancelled; those that were woken have left."""
+        if not reader.done() or reader.cancelled():
+            self._readers = [each for each in self._readers if each[1] is not reader]
+            self._least = min((least for least, _ in self._readers), default=_NOBODY)
