@@ -61,13 +61,14 @@ class Runner:
 
     # An execution, from its delivery to its report
 
-    def begin(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | RunningExecution:
+    def begin(
+        self, delivery: Delivery, slot: "asyncio.Task[None]", started_at: float
+    ) -> Report | RunningExecution:
         """Call the target of a delivery that has its payload and needs nobody's consent, up to
         where it waits for something. Most functions never do, so nothing is made for an execution
         before that: then this is its report. Else `finish` it. Raises only what must end the
         node."""
         context = TaskContext(delivery)
-        started_at = self._clock.seconds()
         seconds = delivery.timeout_seconds
         if seconds < LEAST_TIMEOUT:  # older rows may hold less
             seconds = LEAST_TIMEOUT

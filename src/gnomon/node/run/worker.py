@@ -10,6 +10,7 @@ from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner
+from gnomon.node.run.running_execution import RunningExecution
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
 from gnomon.observe.log_fields import about
@@ -93,16 +94,17 @@ class Worker:
                 delivery = await pipe.receive()
                 yielded_at = self._clock.seconds()
             report: Report | None = Report(delivery)
-            if self._may_start(delivery):
+            if self._may_start(delivery, now := self._clock.seconds()):
                 waiting = runner.awaited(delivery)
                 at_once = waiting is None and delivery.payload_size is None and not delivery.asks
                 if at_once or await self._is_ready(waiting, delivery):
                     try:
                         if not at_once:
                             report = await runner.run(delivery, slot)
-                        elif isinstance(begun := runner.begin(delivery, slot), Report):
+                        elif type(begun := runner.begin(delivery, slot, now)) is Report:
                             report = begun
                         else:
+                            assert type(begun) is RunningExecution
                             report = await runner.finish(begun)
                             yielded_at = self._clock.seconds()
                     except (GeneratorExit, RuntimeError) as error:
@@ -122,7 +124,8 @@ class Worker:
         """Wait for what the call needs; gives whether it can be made now. The store marks the task
         as begun only then: what is lost while it waits was surely not called."""
         if waiting is not None and not (
-            await self._has_come(waiting, delivery) and self._may_start(delivery)
+            await self._has_come(waiting, delivery)
+            and self._may_start(delivery, self._clock.seconds())
         ):
             return False
         return not delivery.asks or await self._consents(delivery)
@@ -182,13 +185,13 @@ class Worker:
         except asyncio.CancelledError:
             return False
         # The lease may have run out while the store was asked.
-        return consent and self._may_start(delivery)
+        return consent and self._may_start(delivery, self._clock.seconds())
 
-    def _may_start(self, delivery: Delivery) -> bool:
+    def _may_start(self, delivery: Delivery, now: float) -> bool:
         return (
             not self.draining
             and not delivery.expired
-            and self._clock.seconds() <= delivery.start_by
+            and now <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())
         )
 

@@ -1,7 +1,7 @@
 """Callers: one file for each kind of target."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome
@@ -52,8 +52,16 @@ class Callers:
     grpc: Caller
     python: Caller
     notification: Caller
+    _known: dict[type, Caller] = field(default_factory=dict, repr=False)
 
     def of(self, target: Target) -> Caller:
+        """Asked for every call, and a `match` looks at one class after the other: once for each."""
+        caller = self._known.get(type(target))
+        if caller is None:
+            caller = self._known[type(target)] = self._of(target)
+        return caller
+
+    def _of(self, target: Target) -> Caller:
         match target:
             case HttpTarget():
                 return self.http
