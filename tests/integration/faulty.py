@@ -255,7 +255,7 @@ async def cranked(
         inputs = NodeInputs(
             settings,
             database,
-            Callers(http, http, python, http),
+            Callers(http, http, python, http, http),
             lambda: True,
             directory,
             clock,

@@ -32,6 +32,7 @@ from gnomon.node.run.targets.mail import Mailer
 from gnomon.node.run.targets.notification import NotificationCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
+from gnomon.node.run.targets.workflow import WorkflowCaller
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.failure_log import FailureLog
 from gnomon.observe.health import NodeHealth
@@ -61,6 +62,7 @@ from gnomon.wiring.node_inputs import NodeInputs, Served
 from gnomon.wiring.run_process import calm_the_collector, stop_on_signals
 from gnomon.wiring.tracing import traced
 from gnomon.wiring.worker import AppRegistrar
+from gnomon.wiring.workflow_fires import CalledStore, workflow_fires
 
 if TYPE_CHECKING:
     from gnomon.observe.tracing import Tracing
@@ -254,8 +256,8 @@ async def joined_node(
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
-        channels = PostgresChannels(database)
-        callers = await _callers(stack, settings, directory, channels, quarantine, app, clock, emit)
+        store = CalledStore(database, directory, activity.tally.submitted)
+        callers = await _callers(stack, settings, store, quarantine, app, clock, emit)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:
             callers = _traced_callers(callers, tracing, database, clock)
@@ -285,13 +287,13 @@ async def joined_node(
 async def _callers(
     stack: AsyncExitStack,
     settings: Settings,
-    directory: TenantCache,
-    channels: PostgresChannels,
+    store: CalledStore,
     quarantine: Quarantine,
     app: Gnomon,
     clock: Clock,
     emit: Observer,
 ) -> Callers:
+    directory, channels = store.directory, PostgresChannels(store.database)
     guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
     names, room = Resolver(clock), settings.targets.connections_per_host
@@ -310,6 +312,7 @@ async def _callers(
         grpc=AllowedCaller(grpc, directory),
         python=AllowedCaller(handlers, directory),
         notification=NotificationCaller(channels, allowed, mailer, settings.notify.heartbeat_url),
+        workflow=WorkflowCaller(workflow_fires(store, settings, guards, clock)),
     )
 
 
@@ -331,7 +334,13 @@ def _traced_callers(
         TracedCaller(caller, tracing, clock, start_of)
         for caller in (callers.http, callers.grpc, callers.python)
     )
-    return Callers(http=http, grpc=grpc, python=python, notification=callers.notification)
+    return Callers(
+        http=http,
+        grpc=grpc,
+        python=python,
+        notification=callers.notification,
+        workflow=callers.workflow,
+    )
 
 
 def _calm_the_collector_of_the_api() -> None:

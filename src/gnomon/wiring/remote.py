@@ -190,7 +190,9 @@ async def _joined(
             from gnomon.node.run.targets.traced import TracedCaller
 
             caller = TracedCaller(caller, tracing, clock, _start_unknown)
-        callers = Callers(http=caller, grpc=caller, python=caller, notification=caller)
+        callers = Callers(
+            http=caller, grpc=caller, python=caller, notification=caller, workflow=caller
+        )
         worker = PollingWorker(gateway, session, lease, callers, settings, clock, chance, emit)
         worker.poller.use(worker.worker, worker.progress, parts.tell)
         beats = BeatConnection(parts.server, session)

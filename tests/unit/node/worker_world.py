@@ -69,7 +69,7 @@ class World:
             app.task(function)
         self.python = PythonCaller(app, SLOTS)
         self.callers = Callers(
-            self.python, self.python, self.python, self.python
+            self.python, self.python, self.python, self.python, self.python
         )  # no webhooks are called
         troubles = Troubles(self.clock, nobody)
         self.runner = Runner(

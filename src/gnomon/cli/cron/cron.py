@@ -32,6 +32,10 @@ def add(
     schedule: ScheduleOptions,
     url: options.Url = None,
     payload: options.Payload = None,
+    workflow: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Start runs of this workflow, instead of --url."),
+    ] = None,
     policies: PolicyOptions,
     template: TemplateOptions,
     replace: Annotated[
@@ -45,9 +49,14 @@ def add(
     \b
     gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/
     gnomon cron add ping --every 15m --from 09:07 --type ping --replace
+    gnomon cron add nightly --cron '0 3 * * *' --workflow etl
     """
     job = {"name": name, **schedule.body(), **policies.body()}
-    job |= template.body(url)
+    if workflow is None:
+        job |= template.body(url)
+    else:
+        template.task_type = template.task_type or workflow
+        job |= template.body(None) | {"target": {"type": "workflow", "workflow": workflow}}
     if payload is not None:
         job["payload_template"] = values.payload_or_file(payload)
     _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)

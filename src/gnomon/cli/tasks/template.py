@@ -170,6 +170,9 @@ def _retries(policy: "Json") -> str:
 def _called(target: "Json") -> str:
     if target["type"] == "http":
         return f"{target.get('method', 'POST')} {target['url']}"
+    if target["type"] == "workflow":
+        version = f", version {target['version']}" if target.get("version") else ""
+        return f"workflow {target['workflow']}{version}"
     if "url" in target:
         return str(target["url"])
     return f"{target['type']} {target.get('function', '')}".strip()

@@ -12,7 +12,13 @@ from typing import assert_never
 
 from gnomon.model.outcomes.outcome import Loss
 from gnomon.model.targets.grpc_target import GrpcTarget
-from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.targets.target import (
+    HttpTarget,
+    NotificationTarget,
+    PythonTarget,
+    Target,
+    WorkflowTarget,
+)
 from gnomon.model.tasks.task import DeliveryMode
 
 LARGEST_GROUP = 64
@@ -29,7 +35,7 @@ def can_kill(target: Target) -> bool:
     """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
     simply called again."""
     match target:
-        case HttpTarget() | GrpcTarget() | NotificationTarget():
+        case HttpTarget() | GrpcTarget() | NotificationTarget() | WorkflowTarget():
             return False
         case PythonTarget():
             return True

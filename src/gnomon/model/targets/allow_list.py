@@ -17,7 +17,13 @@ from typing import NamedTuple, assert_never
 import msgspec
 
 from gnomon.model.targets.grpc_target import GrpcTarget
-from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.targets.target import (
+    HttpTarget,
+    NotificationTarget,
+    PythonTarget,
+    Target,
+    WorkflowTarget,
+)
 
 MOST_PATTERNS = 100  # of functions, and as many of hosts
 MOST_PATTERN_CHARACTERS = 260
@@ -72,8 +78,8 @@ class AllowList(msgspec.Struct, frozen=True):
                 return self.functions is None or any(
                     _function_allows(pattern, target.function) for pattern in self.functions
                 )
-            case NotificationTarget():
-                return True  # the list is asked for its channel, when that is called
+            case NotificationTarget() | WorkflowTarget():
+                return True  # the list is asked for what is called in the end
             case _:
                 assert_never(target)
 
@@ -102,7 +108,7 @@ class AllowList(msgspec.Struct, frozen=True):
             case PythonTarget():
                 what = f"the function {target.function!r}"
                 allowed = f"functions: {listed(self.functions)}"
-            case NotificationTarget():
+            case NotificationTarget() | WorkflowTarget():
                 raise AssertionError("it is never refused")
             case _:
                 assert_never(target)

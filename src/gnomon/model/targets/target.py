@@ -119,6 +119,36 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
             raise ValueError("function must not contain control characters")
 
 
+class WorkflowTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="workflow"):
+    """A workflow of which a run of a cron job starts a run, and ends with it. Only cron jobs have
+    such targets."""
+
+    workflow: Annotated[
+        str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": _MOST_NAME_CHARACTERS})
+    ]
+    version: int | None = None  # None: the newest at the time
+
+    pointer: ClassVar[str] = "/workflow"
+    by_handler: ClassVar[bool] = False
+    host: ClassVar[None] = None
+    address: ClassVar[None] = None
+
+    def masked(self) -> "WorkflowTarget":
+        return self  # it has no secrets
+
+    def unmasked(self, _stored: "Target | None") -> "WorkflowTarget":
+        return self
+
+    def check(self) -> None:
+        """Raises ValueError where no workflow can have this name."""
+        if not 1 <= len(self.workflow) <= _MOST_NAME_CHARACTERS:
+            raise ValueError(f"workflow must have 1 to {_MOST_NAME_CHARACTERS} characters")
+        if not self.workflow.isprintable():
+            raise ValueError("workflow must not contain control characters")
+        if self.version is not None and self.version < 1:
+            raise ValueError("version must be at least 1")
+
+
 class NotificationTarget(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="notification"
 ):
@@ -144,5 +174,5 @@ class NotificationTarget(
         """It was made by Gnomon itself."""
 
 
-RequestTarget = HttpTarget | GrpcTarget | PythonTarget  # what requests can name
+RequestTarget = HttpTarget | GrpcTarget | PythonTarget | WorkflowTarget  # what requests can name
 Target = RequestTarget | NotificationTarget

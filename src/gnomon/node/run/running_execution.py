@@ -6,7 +6,13 @@ from typing import NamedTuple, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.grpc_target import GrpcTarget
-from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.targets.target import (
+    HttpTarget,
+    NotificationTarget,
+    PythonTarget,
+    Target,
+    WorkflowTarget,
+)
 from gnomon.node.run import stacks
 from gnomon.observe.events import RunningTarget
 from gnomon.pipe.envelope import Delivery
@@ -112,7 +118,7 @@ class RunningExecution:
 
 def _function_in(target: Target) -> str | None:
     match target:
-        case HttpTarget() | GrpcTarget() | NotificationTarget():
+        case HttpTarget() | GrpcTarget() | NotificationTarget() | WorkflowTarget():
             return None
         case PythonTarget():
             return target.function

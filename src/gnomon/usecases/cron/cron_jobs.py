@@ -12,6 +12,8 @@ from gnomon.access.principal import Principal
 from gnomon.cron.job import CronJob, CronRun, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.model.job_errors import DefinitionChanged
+from gnomon.model.targets.target import WorkflowTarget
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.store.ports.work.cron import Backfilled, Put
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
@@ -19,6 +21,7 @@ from gnomon.usecases.checks.authorization import (
     check_job_held,
     check_job_startable,
     check_type,
+    check_whole,
     check_work,
     locked,
 )
@@ -54,8 +57,20 @@ async def accept(rules: TenantRules, by: Principal, asked: PutCronJob, name: str
     check_type(by, definition.task_type)
     check_allowed(rules.allow_list(by.tenant_id), by, definition.target, asked)
     check_template(definition.payload_template, rules.quotas(by.tenant_id))
+    _check_workflow(by, definition)
     await check_template_schema(rules, by.tenant_id, definition)
     return definition
+
+
+def _check_workflow(by: Principal, definition: Definition) -> None:
+    """Raises InvalidTask, LimitedKey for a job whose runs could not follow those of a workflow."""
+    if not isinstance(definition.target, WorkflowTarget):
+        return
+    check_whole(by)
+    if definition.delivery is DeliveryMode.AT_MOST_ONCE:
+        raise InvalidTask(
+            "a run of a workflow is looked at again until it ends: use at_least_once", "/delivery"
+        )
 
 
 async def create(change: PostgresTaskChange, by: Principal, definition: Definition) -> CronJob:
@@ -114,6 +129,7 @@ def accept_patch(rules: TenantRules, by: Principal, asked: PatchCronJob) -> Edit
         check_work(by, before)
         after = edit(before)
         check_type(by, after.task_type)
+        _check_workflow(by, after)
         check_own_target(by, after.target, asked)
         if after.target != before.target:  # one that stays may be paused, though not allowed
             check_allowed(tenant, by, after.target, asked)

@@ -11,6 +11,7 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
+from gnomon.model.targets.target import WorkflowTarget
 from gnomon.model.tasks.jitter import jitter_of
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
@@ -81,6 +82,9 @@ def allowed(
     """The task to store, if it passes all checks but that of its payload's schema. Raises
     InvalidTask, with the place."""
     tenant_id = by.tenant_id
+    if isinstance(asked.target, WorkflowTarget):
+        detail = "only cron jobs have a workflow as their target; start a run of it instead"
+        raise InvalidTask(detail, "/target")
     check_target(rules.guards.of(tenant_id), asked)
     defaults = rules.directory.defaults(tenant_id, asked.task_type)
     submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults, origin)

@@ -48,12 +48,13 @@ def accept_run(
     raw_input: msgspec.Raw | msgspec.UnsetType,
     origin: Origin | None = None,
     version: int | None = None,
+    run_id: UUID | None = None,
 ) -> NewWorkflowRun:
     """The run to store, with its tasks. Raises InvalidTask, with the place below the definition.
     Thousands of nodes take a while: run it in a thread."""
     graph = graph_in(definition)
     now = rules.clock.now()
-    run_id = new_id(now)
+    run_id = run_id or new_id(now)
     given = payload_of(raw_input, rules.max_payload_bytes, "/input")
     ids = _ids(graph, now)
     tasks = NodeTasks(rules, Requested(by, now, origin), graph, TemplateValues(run_id, given))

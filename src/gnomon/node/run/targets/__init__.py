@@ -6,7 +6,13 @@ from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome
 from gnomon.model.targets.grpc_target import GrpcTarget
-from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.targets.target import (
+    HttpTarget,
+    NotificationTarget,
+    PythonTarget,
+    Target,
+    WorkflowTarget,
+)
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 
@@ -52,6 +58,7 @@ class Callers:
     grpc: Caller
     python: Caller
     notification: Caller
+    workflow: Caller
     _known: dict[type, Caller] = field(default_factory=dict, repr=False)
 
     def of(self, target: Target) -> Caller:
@@ -71,6 +78,8 @@ class Callers:
                 return self.python
             case NotificationTarget():
                 return self.notification
+            case WorkflowTarget():
+                return self.workflow
             case _:
                 assert_never(target)
 

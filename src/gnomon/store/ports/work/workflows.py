@@ -51,6 +51,7 @@ class NewWorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     definition: bytes | None = None  # JSON, of a run that is of no workflow
     retry_of: UUID | None = None
+    cron_job_id: UUID | None = None  # whose run it is; that has the same id
     compensations: Sequence[NewCompensation] = ()
     borrowed: Graph = {}  # nodes of `retry_of` that lend what became of them
 

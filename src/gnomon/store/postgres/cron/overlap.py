@@ -170,6 +170,8 @@ async def _stop_active(connection: "Connection", job: JobRuns) -> None:
     if how is None or job.active is None:
         return
     run = job.job.tenant_id, job.active.task_id
+    if await connection.fetchval(query("stop_workflow"), *run) is not None:
+        return  # it ends when the run of its workflow has
     match how:
         case StopActive.INTERRUPT:
             await connection.fetch(query("interrupt_run"), *run, CANCEL_CHANNEL)

@@ -67,6 +67,7 @@ class PostgresWorkflowChange:
             run.created_by,
             run.retry_of,
             bool(run.compensations),
+            run.cron_job_id,
         )
         await self._bind(run)
         if run.borrowed:
@@ -112,6 +113,14 @@ class PostgresWorkflowChange:
             names,
             [new_id(run.created_at) for _ in names],
         )
+
+    async def hold_fire(self, task_id: UUID, fence: int, incarnation: UUID) -> UUID | None:
+        """Say that the run of a cron job, which this node runs, has a run of a workflow under its
+        id; gives the job. None: the node runs it no more."""
+        found: UUID | None = await self._connection.fetchval(
+            query("hold_fire"), self._tenant_id, task_id, fence, incarnation
+        )
+        return found
 
     async def locked(self, run_id: UUID) -> ReadWorkflowRun:
         """A run that does not change until the transaction ends. Raises WorkflowRunNotFound."""

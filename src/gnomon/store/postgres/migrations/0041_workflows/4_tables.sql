@@ -34,6 +34,7 @@ CREATE TABLE gnomon.workflow_run (
     created_by  text,
     finished_at timestamptz,
     retry_of    uuid,
+    cron_job_id uuid,                   -- whose run it is: a task of the same id, which ends with it
     PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 80);
 CREATE INDEX workflow_run_of ON gnomon.workflow_run (tenant_id, workflow, id);

@@ -24,6 +24,7 @@ DECLARE
     v_watched boolean;
     v_left text;
     v_rollback boolean;
+    v_fired boolean;
 BEGIN
     FOR v_child IN
         WITH ended AS MATERIALIZED (
@@ -126,13 +127,28 @@ BEGIN
                 paused = false, held = false,
                 finished_at = CASE WHEN r.state <> 2 OR r.compensated THEN v_now END
             WHERE r.tenant_id = v_node.tenant_id AND r.id = v_node.run_id AND r.state < 10
-            RETURNING r.state = 2 INTO v_rollback;
+            RETURNING r.state = 2, r.cron_job_id IS NOT NULL AND r.state >= 10 INTO v_rollback, v_fired;
             -- All has ended that a rollback waits for: the chore makes its tasks.
             UPDATE gnomon.workflow_node AS n
             SET decided = true, step = CASE WHEN v_rollback THEN 1 ELSE 0 END
             WHERE n.tenant_id = v_node.tenant_id AND n.task_id = v_node.task_id;
             IF v_rollback THEN
                 v_left := v_node.tenant_id;
+            END IF;
+            CONTINUE WHEN v_fired IS NOT TRUE;
+            -- The run of the cron job ends with it. One that cannot be told now looks again by itself.
+            UPDATE gnomon.task AS t
+            SET due_at = v_now
+            FROM (
+                SELECT f.ctid FROM gnomon.task AS f
+                WHERE f.tenant_id = v_node.tenant_id AND f.id = v_node.run_id AND f.state + 0 = 0
+                FOR UPDATE SKIP LOCKED
+            ) AS f
+            WHERE t.ctid = f.ctid
+            RETURNING t.tenant_id, t.id, t.due_at, t.lane, t.flow, gnomon.is_by_handler(t.target)
+            INTO tenant_id, id, due_at, lane, flow, by_handler;
+            IF FOUND THEN
+                RETURN NEXT;
             END IF;
             CONTINUE;
         END IF;
@@ -210,6 +226,14 @@ DECLARE
     v_state smallint;
     v_result json;
 BEGIN
+    -- The run of a cron job that has started a run of a workflow, under its own id, and was ended first.
+    IF OLD.id = OLD.workflow_run_id THEN
+        UPDATE gnomon.workflow_run AS r
+        SET state = 1, reason = 'the run of its cron job was cancelled', interrupts = true,
+            paused = false, held = false
+        WHERE r.tenant_id = OLD.tenant_id AND r.id = OLD.id AND r.state = 0;
+        RETURN NULL;
+    END IF;
     IF EXISTS (
         SELECT FROM gnomon.workflow_result AS r
         WHERE r.tenant_id = OLD.tenant_id AND r.task_id = OLD.id AND (r.completed OR r.state IN (2, 4))
