@@ -28,7 +28,7 @@ class FireLost(Exception):
     """The node does not run the task any more: another may have started the run."""
 
 
-class Fire(msgspec.Struct, frozen=True):
+class WorkflowFire(msgspec.Struct, frozen=True):
     """A run of a cron job that a node runs just now."""
 
     key: TaskKey
@@ -64,7 +64,7 @@ class WorkflowFires:
         self._workflows = workflows
         self._rules = rules
 
-    async def follow(self, fire: Fire) -> tuple[Followed, WorkflowRunStatus | None]:
+    async def follow(self, fire: WorkflowFire) -> tuple[Followed, WorkflowRunStatus | None]:
         """Starts the run, or says how it goes. Raises CannotStart, FireLost, QuotaExceeded."""
         try:
             found = await self._workflows.get_run(fire.key.tenant_id, fire.key.id)
@@ -83,7 +83,7 @@ class WorkflowFires:
             return Followed.CANCELLED, status
         return Followed.FAILED, status
 
-    async def _start(self, fire: Fire) -> None:
+    async def _start(self, fire: WorkflowFire) -> None:
         tenant_id, target = fire.key.tenant_id, fire.target
         by = Principal(tenant_id=tenant_id, roles=TENANT_ROLES, name=None)
         given = msgspec.UNSET if fire.input is None else msgspec.Raw(fire.input)

@@ -12,7 +12,7 @@ from gnomon.model.targets.target import Target, WorkflowTarget
 from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
-from gnomon.usecases.workflows.recurring import CannotStart, Fire, FireLost, Followed
+from gnomon.usecases.workflows.recurring import CannotStart, FireLost, Followed, WorkflowFire
 from gnomon.workflow.run import WorkflowRunStatus
 
 # When to look at a run again. The end of a run makes that now, but for one that ends just while it
@@ -23,7 +23,7 @@ _FIRST_LOOK, _SECOND_LOOK, _LATER_LOOKS = 1.0, 10.0, 600.0
 class Fires(Protocol):
     """Starts and follows runs of workflows."""
 
-    async def follow(self, fire: Fire) -> tuple[Followed, WorkflowRunStatus | None]: ...
+    async def follow(self, fire: WorkflowFire) -> tuple[Followed, WorkflowRunStatus | None]: ...
 
 
 class WorkflowCaller:
@@ -48,7 +48,7 @@ class WorkflowCaller:
     ) -> Outcome | None:
         del run  # nobody is told anything
         assert isinstance(delivery.target, WorkflowTarget)
-        fire = Fire(
+        fire = WorkflowFire(
             delivery.key,
             delivery.fence,
             delivery.incarnation,
