@@ -5,8 +5,13 @@ from typing import Any
 import asyncpg
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.nodes import running_node
+from tests.integration.test_workflow_waits import steps
 from tests.integration.workflow_calls import RUNS, failing, node, once, read, start, statuses
 from tests.waiting import eventually
+
+from gnomon.model.fleet.retention import RowKind
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.retention.expired_rows import ExpiredRows
 
 
 async def test_a_diamond_runs_in_its_order(api: Api, database_dsn: str) -> None:
@@ -26,6 +31,38 @@ async def test_a_diamond_runs_in_its_order(api: Api, database_dsn: str) -> None:
     assert all(each["waits_for"] == [] for each in done["nodes"])
     task = await call(api, "GET", f"{TASKS}/{ends['d']['task_id']}", 200)
     assert (task["workflow_run_id"], task["node"]) == (run["run_id"], "d")
+
+
+async def test_a_run_is_read_once_it_has_ended(api: Api, database_dsn: str) -> None:
+    run = await start(api, {"a": node(), "b": node("x", "a")})
+    path = f"{RUNS}/{run['run_id']}"
+    assert (await call(api, "GET", f"{path}?wait=0.01", 200))["status"] == "RUNNING"
+    async with running_node(database_dsn):
+        assert (await call(api, "GET", f"{path}?wait=30", 200))["status"] == "SUCCEEDED"
+        held = await start(api, {"a": failing()})
+        found = await call(api, "GET", f"{RUNS}/{held['run_id']}?wait=30", 200)
+    assert (found["status"], found["finished_at"]) == ("FAILED", None)
+
+
+async def test_runs_past_retention_are_removed_with_all_that_is_theirs(
+    api: Api, database: Database, connection: "asyncpg.Connection[Any]"
+) -> None:
+    waits = {"wait_for": {"signal": "go"}}
+    old = await start(api, {"a": waits, "b": waits | {"after": ["a"]}})
+    kept = await start(api, {"a": waits})
+    path = f"{RUNS}/{old['run_id']}"
+    await call(api, "POST", f"{path}/signals/go", 200, {"data": 1})
+    await steps(database)
+    assert (await read(api, old))["status"] == "SUCCEEDED"
+    rows = ExpiredRows(database)
+    assert (await rows.remove(RowKind.RUNS, 1000, 1.0)).removed == 0
+    while (await rows.remove(RowKind.RUNS, 2, -1.0)).more:
+        pass
+    await call(api, "GET", path, 404)
+    assert (await read(api, kept))["status"] == "RUNNING"
+    for table in ("node", "result", "signal"):
+        left = f"SELECT count(*) FROM gnomon.workflow_{table} WHERE run_id = $1::text::uuid"
+        assert await connection.fetchval(left, old["run_id"]) == 0, table
 
 
 async def test_a_blocked_task_says_what_it_waits_for(api: Api) -> None:

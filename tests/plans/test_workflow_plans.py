@@ -9,6 +9,7 @@ from tests.plans.test_hot_plans import plans
 from gnomon.clock import new_id
 from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.ports.work.tasks import HIGHEST_ID
+from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 
 LARGE = {
     "workflow", "workflow_run", "workflow_node", "workflow_edge", "workflow_result", "task",
@@ -54,6 +55,13 @@ async def filled(connection: Connection) -> Connection:
         FROM generate_series(1, 5000) AS n
         """
     )
+    await connection.execute(
+        """
+        INSERT INTO gnomon.workflow_signal (tenant_id, run_id, name, sent_at)
+        SELECT r.tenant_id, r.id, 's' || n, gnomon.now()
+        FROM gnomon.workflow_run AS r, generate_series(1, 20) AS n
+        """
+    )
     await connection.execute("ANALYZE")
     return connection
 
@@ -69,11 +77,22 @@ async def test_reads_go_by_indexes(filled: Connection) -> None:
         ("get_workflow", ["t1", "w1", None]),
         ("turn_values", [DEFAULT_TENANT, run, ["n1"]]),
         ("workflow_steps", [500]),
-        ("unended_nodes", [DEFAULT_TENANT, run, 500]),
+        ("wake_waits", [500]),
+        ("unended_runs", [[DEFAULT_TENANT], [run]]),
+        ("map_outputs", [DEFAULT_TENANT, run, 10_000_000, 1000, 100]),
+        ("send_signal", [DEFAULT_TENANT, run, "s", None, await database_now(filled), None, 9]),
+        ("unended_nodes", [DEFAULT_TENANT, run, 500, False]),
     ]
     for name, args in asked:
         for used in await plans(filled, name, *args):
             assert not LARGE & used.read_whole - {"task"}, name
+
+
+async def test_runs_past_retention_are_found_by_indexes(filled: Connection) -> None:
+    await filled.execute(BY_INDEX.replace("SET LOCAL", "SET"))  # as it is for its transaction
+    for used in await plans(filled, "remove_runs", await database_now(filled), 1000):
+        assert not LARGE & used.read_whole
+        assert "workflow_run_ended" in used.indexes
 
 
 async def test_a_page_of_runs_has_a_bound(filled: Connection) -> None:

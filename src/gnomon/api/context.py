@@ -69,6 +69,7 @@ class Context(msgspec.Struct, frozen=True):
     store: PostgresTasks
     batcher: SubmissionBatcher
     ends: EndWatch
+    run_ends: EndWatch  # of workflows
     live: LiveWatch
     feed: EventFeed
     transitions: TransitionFeed

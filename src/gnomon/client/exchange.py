@@ -38,7 +38,6 @@ LONGEST_WAIT = 30.0  # seconds that a server may ask to wait before it is an err
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.2, 5.0
 _LONG_POLL = 20.0  # seconds that the API is asked to wait; proxies may cut off longer ones
 _SHORT_PAUSE = 0.5
-_FIRST_LOOK, _LONGEST_LOOK = 0.05, 1.0  # seconds between looks at a run
 _LONGEST_OUTAGE = 300.0
 _MOST_BATCH_BYTES = 8 * 1024 * 1024  # the API takes 32 MiB
 _ASKED_TO_RETRY = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
@@ -157,26 +156,26 @@ def wait(
 
 
 def wait_for_run(run_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[WorkflowRunInfo]:
-    """Waits until a run of a workflow has ended, or a dead letter holds it up. It asks every second
-    at the latest: a run takes as long as its tasks. Raises WaitTimeout."""
+    """Waits until a run of a workflow has ended, or a dead letter holds it up. Raises
+    WaitTimeout."""
     rules = msgspec.structs.replace(rules, documents=False)
     started = answered = rules.monotonic()
     run = yield from perform(workflows.get_workflow_run(run_id), rules)
-    for look in count():
-        if run.status in ENDED_RUNS:
-            return run
+    while run.status not in ENDED_RUNS:
         now = rules.monotonic()
-        if timeout is not None and now - started >= timeout:
-            raise WaitTimeout(run.run_id, run.status, timeout, "workflow run")
         left = math.inf if timeout is None else timeout - (now - started)
-        yield Pause(min(_FIRST_LOOK * 1.5 ** min(look, 10), _LONGEST_LOOK, left))
+        if left <= 0:
+            raise WaitTimeout(run.run_id, run.status, timeout or 0.0, "workflow run")
+        seconds = min(_LONG_POLL, rules.silence / 2, left)
         try:
-            run = yield from perform(workflows.get_workflow_run(run_id), rules)
+            run = yield from perform(workflows.get_workflow_run(run_id, wait=seconds), rules)
             answered = rules.monotonic()
         except (ApiUnreachable, RateLimited, Unavailable):
             if rules.monotonic() - answered >= _LONGEST_OUTAGE:
                 raise
-    raise AssertionError("count() does not end")
+        if run.status not in ENDED_RUNS and rules.monotonic() - now < seconds / 2:
+            yield Pause(min(_SHORT_PAUSE * (1 + rules.chance()), left))  # it did not wait
+    return run
 
 
 class BatchedSubmission:

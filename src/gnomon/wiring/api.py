@@ -96,6 +96,7 @@ def _end_waits(context: Context) -> None:
     context.feed.close()
     context.transitions.close()
     context.ends.close()
+    context.run_ends.close()
     context.gateway.stop()
 
 
@@ -153,6 +154,7 @@ async def direct_api(
             )
         finally:
             context.ends.close()
+            context.run_ends.close()
 
 
 @asynccontextmanager
@@ -202,6 +204,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("announce", announcer.run),
         Service("batcher", context.batcher.run),
         Service("ends", context.ends.look, context.ends.rest),
+        Service("run-ends", context.run_ends.look, context.run_ends.rest),
         Service("live", context.live.look, context.live.rest),
         Service("feed", context.feed.look, context.feed.rest),
         Service("transitions", context.transitions.look, context.transitions.rest),

@@ -96,6 +96,7 @@ class ApiAssembly:
             store=self._store,
             batcher=SubmissionBatcher(self._store),
             ends=EndWatch(self._store, clock, self._requests),
+            run_ends=EndWatch(PostgresWorkflows(database), clock, self._requests),
             live=LiveWatch(PostgresSigns(database), clock, self._seats),
             feed=EventFeed(self._event_log, clock, self._seats),
             transitions=TransitionFeed(PostgresTransitionLog(database), clock, self._seats),

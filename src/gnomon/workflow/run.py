@@ -76,6 +76,11 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
             return WorkflowRunStatus.FAILED if self.dead else WorkflowRunStatus.RUNNING
         return WorkflowRunStatus[self.state.name]
 
+    @property
+    def stands(self) -> bool:
+        """Whether it does not go on by itself: it has ended, or a dead letter holds it up."""
+        return self.state.is_final or (self.state is WorkflowRunState.RUNNING and self.dead)
+
 
 class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a run: its task, and what became of it."""

@@ -6,6 +6,7 @@ from gnomon.api.auth.access import admit_again
 from gnomon.api.context import Request, context_of
 from gnomon.api.http.answers.request_meter import not_measured
 from gnomon.model.tasks.task import Task, TaskKey
+from gnomon.usecases.tasks.end_watch import EndWatch
 
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
@@ -17,14 +18,20 @@ async def awaited(request: Request, key: TaskKey, seconds: float) -> Task:
     task = await context.store.get(key)
     if seconds == 0 or task.status.has_ended:
         return task
+    await wait_for_end(request, context.ends, key, seconds)
+    return await context.store.get(key)
+
+
+async def wait_for_end(request: Request, ends: EndWatch, key: TaskKey, seconds: float) -> None:
+    """Returns when the task or run has ended, the time is over, or the client has gone. Raises
+    Overloaded, WaitersFull."""
     not_measured(request.scope)
-    with context.ends.waiting(key) as ended:
+    with ends.waiting(key) as ended:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(_set_when_closed(request, ended))
-            await context.clock.wait(ended, seconds)
+            await context_of(request).clock.wait(ended, seconds)
             watching.cancel()
     await admit_again(request)  # the key may have been revoked meanwhile
-    return await context.store.get(key)
 
 
 async def _set_when_closed(request: Request, ended: asyncio.Event) -> None:

@@ -1,8 +1,10 @@
 """`/workflow-runs`: runs of workflows."""
 
 import asyncio
+from typing import Annotated
 from uuid import UUID
 
+import msgspec
 from litestar import Router
 from litestar.response.base import ASGIResponse
 
@@ -14,6 +16,7 @@ from gnomon.api.http.requests.idempotency import Answer, answer, changed, respon
 from gnomon.api.http.requests.origins import requested_origin
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
+from gnomon.api.tasks.waiting import wait_for_end
 from gnomon.api.workflows.views import (
     NodeOutputView,
     WorkflowRunList,
@@ -24,10 +27,11 @@ from gnomon.api.workflows.views import (
     run_view,
 )
 from gnomon.model.errors import InvalidTask
+from gnomon.model.tasks.task import TaskKey
 from gnomon.model.workflow_errors import OutputNotFound, WorkflowRunNotFound
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Limit, Strict
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, LONGEST_WAIT, Limit, Strict
 from gnomon.usecases.workflows import retrying, runs
 from gnomon.usecases.workflows.workflow_requests import (
     CancelWorkflowRun,
@@ -39,6 +43,20 @@ from gnomon.usecases.workflows.workflow_requests import (
 from gnomon.workflow.run import WorkflowRunStatus
 
 PATH = "/api/v1/workflow-runs"
+RunWaitSeconds = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0,
+        le=LONGEST_WAIT,
+        description="Answer when the run has ended or is held up, or after this long",
+    ),
+]
+
+
+class GetRunQuery(Strict):
+    """How a run is read."""
+
+    wait: RunWaitSeconds = 0.0
 
 
 class WorkflowRunListQuery(Strict):
@@ -105,14 +123,18 @@ async def list_workflow_runs(request: Request) -> ASGIResponse:
     "/{run_id:str}",
     name="get_workflow_run",
     role=Role.READ,
-    summary="Read a run of a workflow, with its nodes",
-    query=NoQuery,
+    summary="Read a run of a workflow, with its nodes; with wait, once it has ended",
+    query=GetRunQuery,
     answers={200: WorkflowRunView},
     errors=(404,),
 )
 async def get_workflow_run(request: Request) -> ASGIResponse:
-    queried(request, NoQuery)
-    found = await context_of(request).workflows.get_run(tenant_of(request), run_id_of(request))
+    asked, context = queried(request, GetRunQuery), context_of(request)
+    key = TaskKey(tenant_of(request), run_id_of(request))
+    found = await context.workflows.get_run(key.tenant_id, key.id)
+    if asked.wait and not found.run.stands:
+        await wait_for_end(request, context.run_ends, key, asked.wait)
+        found = await context.workflows.get_run(key.tenant_id, key.id)
     return respond(answer(200, run_view(found)))
 
 

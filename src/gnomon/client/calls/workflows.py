@@ -97,9 +97,10 @@ def list_workflow_runs(
     )
 
 
-def get_workflow_run(run_id: str | UUID) -> Call[WorkflowRunInfo]:
-    """Reads a run with its nodes."""
-    return Call(method="GET", path=_run(run_id), answer=WorkflowRunInfo)
+def get_workflow_run(run_id: str | UUID, *, wait: float | None = None) -> Call[WorkflowRunInfo]:
+    """Reads a run with its nodes; with `wait`, once it has ended or a dead letter holds it up, or
+    after so many seconds."""
+    return Call(method="GET", path=_run(run_id), query={"wait": wait}, answer=WorkflowRunInfo)
 
 
 def cancel_workflow_run(

@@ -18,4 +18,5 @@ class RowKind(StrEnum):
     RESOLUTIONS = "resolutions"  # of dead letters
     LEVELS = "levels"  # of service, by the week
     TRANSITIONS = "transitions"  # of tasks
+    RUNS = "workflow_runs"  # that ended, with their outputs and signals
     COPIES = "copies"  # of tasks: which were made from which

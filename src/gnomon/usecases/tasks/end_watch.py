@@ -6,23 +6,30 @@ waits, nothing is asked.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.errors import Overloaded, WaitersFull
 from gnomon.model.tasks.task import TaskKey
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LEAST_PAUSE, MOST_PAUSE = 0.05, 0.25  # seconds between two look-ups
 _MOST_TIME = 0.1  # the part of the time that may go into look-ups
 MOST_WAITERS = 2_000
 
 
-class EndWatch:
-    """The tasks whose ends are waited for, while `look` and `rest` take turns."""
+class Unended(Protocol):
+    """A store of tasks, or of runs of workflows."""
 
-    def __init__(self, store: PostgresTasks, clock: Clock, requests: int) -> None:
+    async def unended(self, keys: Sequence[TaskKey]) -> set[TaskKey]:
+        """Those that have not ended."""
+
+
+class EndWatch:
+    """The tasks, or runs, whose ends are waited for, while `look` and `rest` take turns."""
+
+    def __init__(self, store: Unended, clock: Clock, requests: int) -> None:
         """`requests`: how many may be in progress at once. Most of them must not be waiting."""
         self._store = store
         self._clock = clock

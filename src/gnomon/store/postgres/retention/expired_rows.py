@@ -58,6 +58,7 @@ class ExpiredRows:
             RowKind.LEVELS: self._levels,
             RowKind.TRANSITIONS: self._transitions,
             RowKind.COPIES: self._copies,
+            RowKind.RUNS: self._runs,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -133,6 +134,14 @@ class ExpiredRows:
 
     async def _copies(self, most: int, retention_days: float) -> Removal:
         return await self._by_id("remove_copies", most, retention_days)
+
+    async def _runs(self, most: int, retention_days: float) -> Removal:
+        """What is left of a run is removed once its nodes are: so there is more while any was."""
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            ended_before = now - timedelta(days=retention_days)
+            removed: int = await connection.fetchval(query("remove_runs"), ended_before, most)
+        return Removal(removed, removed > 0)
 
     async def _by_id(self, statement: str, most: int, retention_days: float) -> Removal:
         async with self._by_index() as connection:

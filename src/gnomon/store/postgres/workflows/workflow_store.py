@@ -6,6 +6,7 @@ from uuid import UUID
 
 import asyncpg
 
+from gnomon.model.tasks.task import TaskKey
 from gnomon.model.workflow_errors import OutputNotFound, TooManyWorkflows, WorkflowNotFound
 from gnomon.store.ports.work.workflows import (
     MOST_VERSIONS,
@@ -32,6 +33,13 @@ class PostgresWorkflows:
         """Raises WorkflowRunNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             return await reading.read(connection, tenant_id, run_id)
+
+    async def unended(self, keys: Sequence[TaskKey]) -> set[TaskKey]:
+        """Those of the runs, of any tenants, that go on by themselves."""
+        rows = await self._database.fetch(
+            "unended_runs", [key.tenant_id for key in keys], [key.id for key in keys]
+        )
+        return {TaskKey(tenant_id, run_id) for tenant_id, run_id in rows}
 
     async def put(
         self,

@@ -40,6 +40,7 @@ CREATE TABLE gnomon.workflow_run (
 CREATE INDEX workflow_run_of ON gnomon.workflow_run (tenant_id, workflow, id);
 CREATE INDEX workflow_run_deadline ON gnomon.workflow_run (deadline)
     WHERE state = 0 AND deadline IS NOT NULL;
+CREATE INDEX workflow_run_ended ON gnomon.workflow_run (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX workflow_run_followed ON gnomon.workflow_run (id)
     WHERE state = 1 OR (state = 2 AND NOT compensated) OR paused <> held;
 SELECT gnomon.wall('gnomon.workflow_run', 'SELECT, INSERT, UPDATE, DELETE');
