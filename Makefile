@@ -11,7 +11,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts exactly-once zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts exactly-once zoo crawl fairness floods limits poison pressure storm mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +98,9 @@ limits: $(STAMP) ## Try to exceed limits under load, kills and changes; ARGS="--
 
 pressure: $(STAMP) ## Run a steady load beside old snapshots and cut connections; ARGS="reader --seconds 60"
 	$(BIN)/python -m proof.pressure $(ARGS)
+
+storm: $(STAMP) ## Count what subscribers are told of 10 000 dead letters in a minute; ARGS="--dead 20000"
+	$(BIN)/python -m proof.storm $(ARGS)
 
 poison: $(STAMP) ## Measure how long others wait when functions kill their node; ARGS="--killers 9"
 	$(BIN)/python -m proof.poison $(ARGS)
