@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 from gnomon import Client, InvalidOption, NoTransaction, outbox
 from gnomon.clock import SystemClock
-from gnomon.relay.outbox_reader import OutboxReader
+from gnomon.relay.outbox_reader import MOST_BODY, OutboxReader
 from gnomon.relay.relay import Relay
 
 
@@ -43,7 +43,8 @@ async def relaying(dsn: str, api: aiohttp.ClientSession) -> AsyncIterator[Relay]
 
 
 async def orders(connection: Connection) -> list[str]:
-    rows = await connection.fetch("SELECT payload ->> 'order' AS o FROM gnomon.task")
+    query = "SELECT payload ->> 'order' AS o FROM gnomon.task WHERE json_typeof(payload) = 'object'"
+    rows = await connection.fetch(query)
     return sorted(row["o"] for row in rows)
 
 
@@ -104,6 +105,27 @@ async def test_one_that_is_refused_is_set_aside(
         )
         assert await relay.run_once() == 2
     assert await orders(connection) == ["1", "2", "3", "3"]
+
+
+async def test_nothing_that_can_be_in_an_outbox_keeps_the_others_from_being_submitted(
+    shop: Connection, empty_dsn: str, api: aiohttp.ClientSession, connection: Connection
+) -> None:
+    """The type json of PostgreSQL takes what no other reads."""
+    large = json.dumps({"task_type": "t", "payload": "x" * MOST_BODY})
+    deep = '{"task_type": "t", "payload": ' + "[" * 3000 + "]" * 3000 + "}"
+    strange = (r'{"task_type": "t", "payload": "\ud800"}', r'{"task_type": "\u0000"}', "{}", "[]")
+    good = '{"task_type": "t", "payload": {"order": "1"}}'
+    bodies = [large, deep, *strange, good]
+    for body in bodies:
+        await shop.execute("INSERT INTO gnomon_outbox (body) VALUES ($1)", body)
+    async with relaying(empty_dsn, api) as relay:
+        for _ in bodies:
+            if not await relay.run_once():
+                break
+    assert "1" in await orders(connection)
+    left = await shop.fetch("SELECT refused FROM gnomon_outbox ORDER BY position")
+    assert all(row["refused"] for row in left)
+    assert "bytes" in left[0]["refused"]
 
 
 async def test_one_that_was_submitted_and_not_removed_is_the_same_task(

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 # One relay works at a time, so that tasks keep their order; others wait for its end.
 _LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('gnomon_outbox'))"
+MOST_BODY = 4 * 1024 * 1024  # bytes of a task: far more than is ever accepted
 _TAKE = """\
-SELECT position, id, body::text AS body FROM gnomon_outbox
+SELECT position, id, CASE WHEN octet_length(body::text) <= $2 THEN body::text END AS body
+FROM gnomon_outbox
 WHERE refused IS NULL
 ORDER BY position
 LIMIT $1
@@ -30,7 +32,7 @@ class OutboxRow(NamedTuple):
 
     position: int
     id: UUID
-    body: str  # JSON
+    body: str | None  # JSON; None: it is too large to be read
 
 
 class TakenRows:
@@ -66,7 +68,9 @@ class OutboxReader:
             async with connection.transaction():
                 rows: list[OutboxRow] = []
                 if await connection.fetchval(_LOCK):
-                    rows = [OutboxRow(*row) for row in await connection.fetch(_TAKE, most)]
+                    rows = [
+                        OutboxRow(*row) for row in await connection.fetch(_TAKE, most, MOST_BODY)
+                    ]
                 yield TakenRows(connection, rows)
         except BaseException:
             self._drop()

@@ -7,6 +7,7 @@ because somebody died in between, gives the same task again.
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -15,7 +16,7 @@ import structlog
 from gnomon.client.client import Client
 from gnomon.client.errors import ApiProblem, ClientError
 from gnomon.clock import Clock
-from gnomon.relay.outbox_reader import OutboxReader, OutboxRow
+from gnomon.relay.outbox_reader import MOST_BODY, OutboxReader, OutboxRow
 
 log = structlog.get_logger("gnomon.relay")
 
@@ -78,11 +79,13 @@ class Relay:
         reasons: dict[int, str] = {}
         bodies: dict[int, msgspec.Raw] = {}
         for row in rows:
-            body = _keyed(row)
-            if body is None:
-                reasons[row.position] = "is no JSON object"
-            else:
+            body = None if row.body is None else _keyed(row.id, row.body)
+            if body is not None:
                 bodies[row.position] = body
+            elif row.body is None:
+                reasons[row.position] = f"has more than {MOST_BODY} bytes"
+            else:
+                reasons[row.position] = "is no JSON object"
         try:
             if bodies:
                 await self._client.submit_batch(cast("Any", [*bodies.values()]))
@@ -111,17 +114,17 @@ def _bounded(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
     """The first of them, as many as fit into a batch."""
     size = 0
     for number, row in enumerate(rows):
-        size += len(row.body)
+        size += len(row.body or "")
         if size > MOST_BYTES and number > 0:
             return rows[:number]
     return rows
 
 
-def _keyed(row: OutboxRow) -> msgspec.Raw | None:
+def _keyed(place: UUID, text: str) -> msgspec.Raw | None:
     """The body with its idempotency key; None where it is no object."""
     try:
-        body: Any = msgspec.json.decode(row.body, type=dict[str, msgspec.Raw])
+        body: Any = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         return None
-    body.setdefault("idempotency_key", f"outbox-{row.id}")
+    body.setdefault("idempotency_key", f"outbox-{place}")
     return msgspec.Raw(msgspec.json.encode(body))

@@ -52,6 +52,14 @@ class PollCalls(Protocol):
         """Raises LeaseLost, ClientError and BadAnswer."""
 
 
+class HeldSession(msgspec.Struct, frozen=True):
+    """An open session, its lease, and the gateway that it is held with."""
+
+    calls: PollCalls
+    opened: SessionOpened
+    lease: Lease
+
+
 class Ends(msgspec.Struct, frozen=True):
     """What the poll loop calls when the session is to end."""
 
@@ -80,27 +88,25 @@ class Poller:
 
     def __init__(
         self,
-        calls: PollCalls,
-        session: SessionOpened,
+        session: HeldSession,
         pipe: MemoryPipe,
         held: HeldDeliveries,
-        lease: Lease,
         clock: Clock,
         chance: Chance,
         ends: Ends,
     ) -> None:
-        self._calls = calls
-        self._session = session
+        self._calls = session.calls
+        self._session = session.opened
+        self._lease = session.lease
         self._pipe = pipe
         self._held = held
-        self._lease = lease
         self._clock = clock
         self._ends = ends
         self._backoff = PollBackoff(chance)
         self._hurried = PollBackoff(chance)
         self._news = asyncio.Event()
         self._sequence = 0
-        self._epoch = session.epoch
+        self._epoch = session.opened.epoch
         self._pause = 0.0
         self._asked_for = 0  # deliveries, by the last poll
         self._under_way: list[asyncio.Task[None]] = []  # the oldest first

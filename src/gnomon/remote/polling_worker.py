@@ -12,7 +12,6 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.drain import Drain
 from gnomon.node.held_tasks import HeldTasks
-from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.runner import Runner
@@ -20,11 +19,10 @@ from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.worker import Worker
 from gnomon.observe.events import Observer
-from gnomon.pipe.http.messages import SessionOpened
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.remote.gateway_calls import GatewayCalls
 from gnomon.remote.held import HeldDeliveries
-from gnomon.remote.poller import Ends, Poller
+from gnomon.remote.poller import Ends, HeldSession, Poller
 from gnomon.remote.progress import ProgressNotes
 from gnomon.settings import Settings
 
@@ -38,8 +36,7 @@ class PollingWorker:
     def __init__(
         self,
         gateway: GatewayCalls,
-        session: SessionOpened,
-        lease: Lease,
+        session: HeldSession,
         callers: Callers,
         settings: Settings,
         clock: Clock,
@@ -47,9 +44,9 @@ class PollingWorker:
         emit: Observer,
     ) -> None:
         node = settings.node
-        self.lease = lease
+        self.lease = session.lease
         self._gateway = gateway
-        self._session = session
+        self._session = session.opened
         self._clock = clock
         self._lost = asyncio.Event()
         self._told_to_drain = asyncio.Event()
@@ -57,11 +54,9 @@ class PollingWorker:
         held = HeldTasks(SuspectRoom(settings.targets.quarantine_processes, node.slots))
         pipe = MemoryPipe(node.slots, lambda: None, node.prefetch)
         self.poller = Poller(
-            gateway,
             session,
             pipe,
             HeldDeliveries(held),
-            lease,
             clock,
             chance,
             Ends(self.on_lease_lost, self._told_to_drain.set),
@@ -69,7 +64,7 @@ class PollingWorker:
         payloads = Payloads(_none_apart, node.payload_memory_bytes, self._troubles)
         runner = Runner(callers, payloads, clock, node.timeout_grace_seconds / 2, emit)
         starter = Starter(self.poller.grants.begin, self._troubles)
-        self.worker = Worker(pipe, runner, starter, lease, clock, node.slots)
+        self.worker = Worker(pipe, runner, starter, session.lease, clock, node.slots)
         self.progress = ProgressNotes(runner)
         self._drain = Drain(held, self.worker, clock, node.drain_seconds)
 

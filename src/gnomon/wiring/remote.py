@@ -31,7 +31,7 @@ from gnomon.observe.health import NodeHealth
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.pipe.http.messages import SessionOpened, SessionOpening
 from gnomon.remote.gateway_calls import BadAnswer, BeatConnection, GatewayCalls
-from gnomon.remote.poller import PollBackoff
+from gnomon.remote.poller import HeldSession, PollBackoff
 from gnomon.remote.polling_worker import PollingWorker
 from gnomon.remote.registration import RemoteRegistration
 from gnomon.sdk.app import Gnomon
@@ -193,7 +193,8 @@ async def _joined(
         callers = Callers(
             http=caller, grpc=caller, python=caller, notification=caller, workflow=caller
         )
-        worker = PollingWorker(gateway, session, lease, callers, settings, clock, chance, emit)
+        held = HeldSession(gateway, session, lease)
+        worker = PollingWorker(gateway, held, callers, settings, clock, chance, emit)
         worker.poller.use(worker.worker, worker.progress, parts.tell)
         beats = BeatConnection(parts.server, session)
         keeper = LeaseKeeper(lease, beats, clock, worker.on_lease_lost, emit)
