@@ -40,31 +40,28 @@ type claim struct {
 // Task is a delivery, and what is known of its execution.
 type Task struct {
 	claim
-	TaskType       string          `json:"task_type"`
-	Attempt        int             `json:"attempt"`
-	Payload        json.RawMessage `json:"payload"`
-	TimeoutSeconds float64         `json:"timeout_seconds"`
-	StartWithin    float64         `json:"start_within_seconds"`
-	Asks           bool            `json:"asks"`
-	session        *session
-	stop           context.CancelCauseFunc
-	granted        chan bool // nil: it does not ask
-	report, note   map[string]any
+	TaskType     string  `json:"task_type"`
+	Timeout      float64 `json:"timeout_seconds"`
+	StartWithin  float64 `json:"start_within_seconds"`
+	Attempt      int
+	Payload      json.RawMessage
+	Asks         bool
+	session      *session
+	stop         context.CancelCauseFunc
+	granted      chan bool // nil: it does not ask
+	report, note map[string]any
+}
+
+type word struct { // about a claim
+	claim
+	Granted bool
+	Reason  string
 }
 
 type answer struct {
-	Epoch        string  `json:"epoch"`
-	Deliveries   []*Task `json:"deliveries"`
-	Acknowledged []claim `json:"acknowledged"`
-	Begun        []struct {
-		claim
-		Granted bool `json:"granted"`
-	} `json:"begun"`
-	Cancel []struct {
-		claim
-		Reason string `json:"reason"`
-	} `json:"cancel"`
-	Command string `json:"command"`
+	Epoch, Command              string
+	Deliveries                  []*Task
+	Acknowledged, Begun, Cancel []word
 }
 
 type refused struct { // by the API
@@ -152,7 +149,10 @@ func (s *session) serve(ctx context.Context) error {
 		case <-news: // the next poll voids this one, whatever it is answered
 		case err := <-polled:
 			if err != nil {
-				s.failed(err, failures)
+				if s.checkGone(err); failures%20 == 0 {
+					log.Printf("the gateway cannot be polled: %v", err)
+				}
+				wait(s.end, pause(failures))
 				failures++
 			} else if failures = 0; !s.take(&said) && time.Since(asked) < 50*time.Millisecond {
 				wait(s.end, 100*time.Millisecond) // it did not wait
@@ -161,13 +161,6 @@ func (s *session) serve(ctx context.Context) error {
 		}
 	}
 	return context.Cause(s.end)
-}
-
-func (s *session) failed(err error, failures int) {
-	if s.checkGone(err); failures%20 == 0 {
-		log.Printf("the gateway cannot be polled: %v", err)
-	}
-	wait(s.end, pause(failures))
 }
 
 func (s *session) checkGone(err error) {
@@ -228,7 +221,7 @@ func (s *session) take(said *answer) bool {
 	news := len(said.Acknowledged)+len(said.Begun)+len(said.Deliveries) > 0 || said.Epoch != s.Epoch
 	s.Epoch = said.Epoch
 	for _, each := range said.Acknowledged {
-		delete(s.held, each)
+		delete(s.held, each.claim)
 	}
 	for _, each := range said.Begun {
 		if task := s.held[each.claim]; task != nil && task.granted != nil {
@@ -259,11 +252,11 @@ func (t *Task) execute(ctx context.Context) {
 	defer t.stop(nil)
 	latest := time.Now().Add(seconds(t.StartWithin))
 	if t.Asks && !t.consent(ctx, latest) || !t.session.mayStart(latest) || ctx.Err() != nil {
-		t.became("released", nil)
+		t.became("released", map[string]any{})
 		return
 	}
 	started := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, seconds(t.TimeoutSeconds), errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, seconds(t.Timeout), errLate)
 	defer cancel()
 	result, err := t.call(ctx)
 	report := map[string]any{"started_at": stamp(started), "finished_at": stamp(time.Now())}
@@ -307,19 +300,19 @@ func (t *Task) call(ctx context.Context) (any, error) {
 
 // Progress says how far the work has come, from 0 to 1.
 func (t *Task) Progress(fraction float64, message string) {
-	t.session.mu.Lock()
-	t.note = map[string]any{"task_id": t.TaskID, "fence": t.Fence, "fraction": fraction, "message": message}
-	t.session.mu.Unlock()
-	t.session.say()
+	t.change(func() {
+		t.note = map[string]any{"task_id": t.TaskID, "fence": t.Fence, "fraction": fraction, "message": message}
+	})
 }
 
 func (t *Task) became(outcome string, report map[string]any) {
-	if report == nil {
-		report = map[string]any{}
-	}
 	report["task_id"], report["fence"], report["outcome"] = t.TaskID, t.Fence, outcome
+	t.change(func() { t.report = report })
+}
+
+func (t *Task) change(how func()) {
 	t.session.mu.Lock()
-	t.report = report
+	how()
 	t.session.mu.Unlock()
 	t.session.say()
 }
@@ -327,10 +320,7 @@ func (t *Task) became(outcome string, report map[string]any) {
 // consent asks whether it may begin.
 func (t *Task) consent(ctx context.Context, latest time.Time) bool {
 	granted := make(chan bool, 1)
-	t.session.mu.Lock()
-	t.granted = granted
-	t.session.mu.Unlock()
-	t.session.say()
+	t.change(func() { t.granted = granted })
 	select {
 	case said := <-granted:
 		return said
