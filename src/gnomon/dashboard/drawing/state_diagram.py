@@ -120,7 +120,9 @@ def state_diagram(way: Way) -> Markup:
         for pair, path in sorted(_EDGES.items(), key=lambda item: item[0] in taken)
         if pair in taken or pair not in _RARE
     ]
-    states = [_state(status, way) for status in _PLACES]
+    # Only nodes of workflows are ever blocked: of others, nothing would lead there.
+    shown = [each for each in _PLACES if each is not Status.BLOCKED or each in way.visited]
+    states = [_state(status, way) for status in shown]
     times = Markup('<text class="times" x="556" y="196">\u00d7{}</text>').format(way.retries)
     return Markup(
         '<svg class="states" viewBox="0 0 860 260" role="img" aria-label="{}"><defs>{}{}</defs>'
