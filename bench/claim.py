@@ -1,8 +1,9 @@
-"""The claim path, with millions of scheduled tasks in the table and with none.
+"""Claim path, drain and start delay, with millions of scheduled tasks in the table and with none.
 
 Both tables are measured in turn, round by round, so that whatever else the machine does meets both.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,8 @@ HERD, HERD_ROUNDS = 1_000, 3
 DAYS = 30
 WITHIN = 1.3  # of an empty table
 LOAD_BATCH = 100_000
+DRAIN_SECONDS = 120.0
+_LOOK_SECONDS = 0.02
 _LOWEST = UUID(int=0)
 
 # Rows as the API stores them, due from tomorrow on, in no order of time.
@@ -70,12 +73,25 @@ class Side:
         self.arena = arena
         self.database = database
         self.passes: list[Pass] = []
+        self.drains: list[float] = []  # tasks a second
         self.delays: list[float] = []
         self.memory: int | None = None
 
     async def claim_all(self) -> None:
         await self.arena.preload(PythonTarget("noop"), DUE, rest=False)
         self.passes.append(await _claim_all(self.database))
+
+    async def drain(self) -> None:
+        """Work off what is due by a node of its own, from when it is ready."""
+        wanted = await self.arena.completed() + DUE
+        await self.arena.preload(PythonTarget("noop"), DUE, rest=False)
+        async with self.arena.node() as node:
+            deadline = time.monotonic() + DRAIN_SECONDS
+            while await self.arena.completed() < wanted:
+                if time.monotonic() > deadline:
+                    raise BenchError(f"tasks were still live after {DRAIN_SECONDS:g} s")
+                await asyncio.sleep(_LOOK_SECONDS)
+            self.drains.append(DUE / (time.time() - node.ready_at))
 
     async def start_at_one_instant(self) -> None:
         async with self.arena.api() as api, self.arena.node() as node:
@@ -104,6 +120,8 @@ async def run(stage: Stage, rows: int, rounds: int, progress: Progress) -> Findi
             for _ in range(rounds):
                 for side in sides:
                     await side.claim_all()
+                for side in sides:
+                    await side.drain()
                 progress.advance(bar)
             for side in sides:
                 await side.start_at_one_instant()
@@ -111,8 +129,9 @@ async def run(stage: Stage, rows: int, rounds: int, progress: Progress) -> Findi
         finally:
             for side in sides:
                 await side.database.close()
+        tasks = 2 * DUE * rounds + HERD * HERD_ROUNDS
         tallies = [
-            Tally(name, DUE * rounds + HERD * HERD_ROUNDS, await side.arena.completed(), side.early)
+            Tally(name, tasks, await side.arena.completed(), side.early)
             for name, side in zip(("claim_empty", "claim_full"), sides, strict=True)
         ]
     findings.add(_measures(*sides), *tallies)
@@ -140,7 +159,13 @@ def _measures(empty: Side, full: Side) -> list[Measure]:
         for name, side in (("empty", empty), ("full", full)):
             micros = side.median_of(step) / DUE * 1e6
             measures.append(Measure(f"{step}_{name}", f"{step} a task, {name} table", micros, "µs"))
+    drains = median(empty.drains), median(full.drains)
     measures += [
+        Measure("drain_empty", "drain, empty table", drains[0], "/s",
+                note=f"{DUE} no-ops, from the node being ready, median round"),
+        Measure("drain_full", "drain, full table", drains[1], "/s"),
+        Measure("drain_ratio", "drain, full : empty", drains[1] / drains[0], "x",
+                at_least(round(1 / WITHIN, 2))),
         Measure("herd_empty_p99", "start delay p99, empty table", p99[0], "ms",
                 note=f"{HERD} tasks due at one instant, {HERD_ROUNDS} rounds"),
         Measure("herd_full_p99", "start delay p99, full table", p99[1], "ms"),
