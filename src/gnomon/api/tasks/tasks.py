@@ -57,11 +57,13 @@ from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.work.tasks import NewTask
+from gnomon.store.ports.work.tasks import NewTask, Once
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.submit import AnsweredBefore, accept
 from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
+from gnomon.usecases.workflows import callbacks
+from gnomon.usecases.workflows.callbacks import SubmitWithCallbacks
 
 PATH = "/api/v1/tasks"
 INCLUDED_EXECUTIONS = 50
@@ -73,7 +75,7 @@ INCLUDED_EXECUTIONS = 50
     name="submit_task",
     role=Role.SUBMIT,
     summary="Submit a task",
-    body=SubmitTask,
+    body=SubmitWithCallbacks,
     body_required=True,
     answers={202: NewTaskView},
     receipt=TaskReceipt,
@@ -84,7 +86,7 @@ INCLUDED_EXECUTIONS = 50
 )
 async def submit_task(request: Request) -> ASGIResponse:
     body = await read_body(request, context_of(request).rules.max_payload_bytes + OVERHEAD_BYTES)
-    asked = decoded(body, SubmitTask)
+    asked = decoded(body, SubmitWithCallbacks)
     origin, span = produced(request, asked.task_type)
     if span is None:
         return await _submit(request, body, asked, origin)
@@ -93,7 +95,7 @@ async def submit_task(request: Request) -> ASGIResponse:
 
 
 async def _submit(
-    request: Request, body: bytes, asked: SubmitTask, origin: Origin | None
+    request: Request, body: bytes, asked: SubmitWithCallbacks, origin: Origin | None
 ) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
     key = key_of(request, asked.idempotency_key)
@@ -103,6 +105,9 @@ async def _submit(
     if isinstance(submission, AnsweredBefore):
         return _again(request, submission.answer, asked)
     view = new_view(submission, now, context.handlers.warnings(submission))
+    if asked.has_callbacks:
+        once = None if key is None else once_of(key, "POST", PATH, body)
+        return await _submit_with_callbacks(request, asked, submission, view, once)
     if key is None:
         new = NewTask(submission)
     else:  # the repeated request brings the payload again
@@ -113,6 +118,24 @@ async def _submit(
     if receipt.replay is not None:
         return _again(request, receipt.replay, asked)
     return respond(answer(202, view), headers=pace_headers(receipt.pace))
+
+
+async def _submit_with_callbacks(
+    request: Request,
+    asked: SubmitWithCallbacks,
+    submission: Submission,
+    view: NewTaskView,
+    once: Once | None,
+) -> ASGIResponse:
+    context, by = context_of(request), principal_of(request)
+    run = callbacks.accept_callbacks(context.rules, by, asked, submission)
+    view = msgspec.structs.replace(view, workflow_run_id=run.id, node=callbacks.TASK)
+    async with context.store.change(by.tenant_id, once) as change:
+        if change.replay is not None:
+            return _again(request, change.replay, asked)
+        await callbacks.start(change, run)
+        change.answer = kept(answer(202, msgspec.structs.replace(view, payload=NULL)))
+    return respond(answer(202, view))
 
 
 def _again(request: Request, replay: bytes, asked: SubmitTask) -> ASGIResponse:

@@ -64,6 +64,13 @@ class SubmitOptions(OptionGroup):
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="What the task belongs to; else its own id.")
     ] = None
+    on_success: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE|URL", help="Runs after its success, with its result."),
+    ] = None
+    on_failure: Annotated[
+        str | None, typer.Option(metavar="TYPE|URL", help="Runs when its retries are spent.")
+    ] = None
 
     def body(self, arguments: list[str]) -> "Json":
         """The fields that the API takes."""
@@ -84,7 +91,19 @@ class SubmitOptions(OptionGroup):
             execute_at=None if at is None else values.rfc3339(at),
             idempotency_key=self.idempotency_key,
             correlation_id=self.correlation_id,
+            on_success=_callback(self.on_success, {"result": "{{nodes.task.result}}"}),
+            on_failure=_callback(self.on_failure, {}),
         )
+
+
+def _callback(called: str | None, payload: "Json") -> "Json | None":
+    """A task that follows: for a handler, or for a webhook."""
+    if called is None:
+        return None
+    told = {"payload": {"run_id": "{{run.id}}", **payload}}
+    if "://" in called:
+        return {"task_type": "callback", "callback_url": called, **told}
+    return {"task_type": called, **told}
 
 
 @with_groups

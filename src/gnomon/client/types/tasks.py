@@ -48,6 +48,8 @@ class TaskSpec(TemplateSpec, kw_only=True):
     idempotency_key: str | None = None
     correlation_id: str | None = None
     retry_of: UUID | None = None
+    on_success: "TaskSpec | None" = None  # runs when the task has succeeded
+    on_failure: "TaskSpec | None" = None  # runs when its retries are spent
 
 
 class TemplateEdit(Spec, kw_only=True):

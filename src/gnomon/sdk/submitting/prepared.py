@@ -35,7 +35,9 @@ class SubmitFields(TaskFields, total=False):
     """The options of a submission: `delay` or `at` say when the task is due, `expires` when it is
     no longer worth running, a `key` that submitting it again gives the same task, a
     `correlation_id` what it belongs to. A `connection` of the program's own makes the task a part
-    of the transaction that is open on it."""
+    of the transaction that is open on it. `on_success` and `on_failure` are what `prepare` gave: it
+    runs when the task has succeeded, or when its retries are spent; such tasks are submitted one by
+    one."""
 
     delay: Duration
     at: datetime
@@ -44,6 +46,8 @@ class SubmitFields(TaskFields, total=False):
     name: str
     correlation_id: str
     connection: AsyncConnection | BlockingConnection | CursorConnection
+    on_success: "Prepared[Any]"
+    on_failure: "Prepared[Any]"
 
 
 _NOT_OF_STEPS = {
@@ -53,6 +57,8 @@ _NOT_OF_STEPS = {
     "key": "idempotency_key",
     "name": "name",
     "correlation_id": "correlation_id",
+    "on_success": "on_success",
+    "on_failure": "on_failure",
 }
 _KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
 
@@ -195,6 +201,11 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
         fields["execute_at"] = _moment("at", options["at"])
     if isinstance(options.get("expires"), datetime):
         fields["expires_at"] = _moment("expires", options["expires"])
+    for option in ("on_success", "on_failure"):
+        if option in options:
+            if not isinstance(options[option], Prepared):
+                raise ValueError(f"{option}= must be what prepare() of a handler gives")
+            fields[option] = options[option].spec
     return fields
 
 

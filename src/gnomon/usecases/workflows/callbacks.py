@@ -1,0 +1,80 @@
+"""Callbacks of a plain task: a run of a workflow of one edge each, to what follows its success and
+to what follows its failure."""
+
+from typing import NamedTuple
+
+from gnomon.access.principal import Principal
+from gnomon.clock import new_id
+from gnomon.model.errors import InvalidTask
+from gnomon.model.tasks.task import Submission
+from gnomon.store.ports.work.tasks import NewTask
+from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested
+from gnomon.usecases.workflows.workflow_requests import WorkflowNodeBody
+from gnomon.workflow.graph import Graph, GraphNode, When
+from gnomon.workflow.template import TemplateValues
+
+TASK = "task"  # the node that the callbacks come after
+_RULES = {"on_success": When.ALL_SUCCEEDED, "on_failure": When.ANY_FAILED}
+
+
+class SubmitWithCallbacks(SubmitTask):
+    """A task to be run, and what follows its success or its failure: tasks whose payload may read
+    `{{nodes.task.result}}`."""
+
+    on_success: SubmitTask | None = None
+    on_failure: SubmitTask | None = None
+
+    @property
+    def has_callbacks(self) -> bool:
+        return self.on_success is not None or self.on_failure is not None
+
+
+class _Callback(NamedTuple):
+    name: str
+    body: SubmitTask
+
+
+def accept_callbacks(
+    rules: TenantRules, by: Principal, asked: SubmitWithCallbacks, task: Submission
+) -> NewWorkflowRun:
+    """The run that a task with callbacks is. Raises InvalidTask, with the place."""
+    given = [
+        _Callback(name, body)
+        for name, body in (("on_success", asked.on_success), ("on_failure", asked.on_failure))
+        if body is not None
+    ]
+    now = rules.clock.now()
+    run_id = new_id(now)
+    graph: Graph = {
+        TASK: GraphNode(),
+        **{each.name: GraphNode((TASK,), _RULES[each.name]) for each in given},
+    }
+    requested = Requested(by, now, task.origin)
+    tasks = NodeTasks(rules, requested, graph, TemplateValues(run_id, None))
+    nodes = [NewNode(TASK, graph[TASK], task)]
+    for name, body in given:
+        fields = {each: getattr(body, each) for each in SubmitTask.__struct_fields__}
+        try:
+            made, template = tasks.task_of(name, WorkflowNodeBody(**fields))
+        except InvalidTask as error:
+            raise error.within(f"/{name}") from error
+        nodes.append(NewNode(name, graph[name], made, template))
+    return NewWorkflowRun(
+        tenant_id=by.tenant_id,
+        id=run_id,
+        nodes=nodes,
+        input=None,
+        created_at=now,
+        created_by=by.name,
+    )
+
+
+async def start(change: PostgresTaskChange, run: NewWorkflowRun) -> None:
+    """Stores the task and its callbacks. Raises QuotaExceeded."""
+    await change.insert([NewTask(each.task) for each in run.nodes])
+    change.due[:] = [entry for entry in change.due if entry.key.id == run.nodes[0].task.id]
+    await change.workflows.insert(run)
