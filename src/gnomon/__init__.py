@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from gnomon.cron.job import Missed, Overlap
     from gnomon.model.errors import GnomonError
     from gnomon.model.targets.grpc_target import GrpcTarget
+    from gnomon.model.targets.queue_target import QueueTarget
     from gnomon.model.targets.target import HttpTarget, PythonTarget
     from gnomon.model.tasks.lifecycle import Status
     from gnomon.model.tasks.priority import Priority
@@ -265,6 +266,7 @@ __all__ = [
     "PutInfo",
     "PythonTarget",
     "QueueLoadInfo",
+    "QueueTarget",
     "QuietHoursInfo",
     "QuotaReached",
     "QuotasInfo",
@@ -479,6 +481,7 @@ _MODULES = {
         "RetryPolicy",
     ),
     "gnomon.model.targets.grpc_target": ("GrpcTarget",),
+    "gnomon.model.targets.queue_target": ("QueueTarget",),
     "gnomon.model.targets.target": (
         "HttpTarget",
         "PythonTarget",

@@ -255,7 +255,7 @@ async def cranked(
         inputs = NodeInputs(
             settings,
             database,
-            Callers(http, http, python, http, http),
+            Callers(http, http, http, python, http, http),
             lambda: True,
             directory,
             clock,

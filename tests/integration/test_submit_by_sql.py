@@ -99,6 +99,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"task_type": "t", "payload": None},
     {"task_type": "t", "payload": "x" * 5000},
     {"task_type": "t", "callback_url": "http://localhost/x"},
+    {"task_type": "t", "target": {"type": "queue", "url": "queue://orders/created:eu", "key": "k"}},
     {
         "task_type": "t",
         "target": {"type": "grpc", "url": "grpc://localhost:50051/shop.Orders/Ship"},
@@ -251,6 +252,12 @@ REFUSED: list[Any] = [
         "target": {"type": "grpc", "url": "grpc://a/s.O/M", "descriptor_set": "no base64"},
     },
     {"task_type": "t", "target": {"type": "grpc", "url": "grpc://a/s.O/M", "method": "POST"}},
+    *(
+        {"task_type": "t", "target": {"type": "queue", "url": url}}
+        for url in ("queue://orders", "queue://Orders/a", "queue://orders/", "queue://o/a b", "x")
+    ),
+    {"task_type": "t", "target": {"type": "queue", "url": "queue://o/a", "key": ""}},
+    {"task_type": "t", "target": {"type": "queue", "url": "queue://o/a", "method": "POST"}},
     {"task_type": "t", "target": {"type": "http"}},
     {"task_type": "t", "target": {"type": "http", "url": "ftp://example.com"}},
     {"task_type": "t", "target": {"type": "http", "url": "http://a b/"}},

@@ -30,6 +30,7 @@ LATER = {
     ("node", "app"),
     ("targets", "processes"),
     ("targets", "grpc_tls"),
+    ("targets", "queues"),
     ("output", "handler_log_level"),
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),

@@ -22,7 +22,7 @@ from gnomon.settings.former import FORMER, FORMER_VARIABLES, REMOVED
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 
-_IN_JSON = ("plans", "grpc_tls")
+_IN_JSON = ("plans", "grpc_tls", "queues")
 PREFIX = "GNOMON_"
 DEFAULT_FILE = "gnomon.toml"
 

@@ -1,11 +1,15 @@
 """Section `targets`: the addresses that tasks may call, and how much is called at once."""
 
 import os
+import re
 from typing import ClassVar
 
 import msgspec
 
+from gnomon.settings.queues import QueueConnection
 from gnomon.settings.section import Section
+
+_NAME = re.compile(r"[a-z0-9_-]{1,63}")
 
 
 class GrpcTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +36,8 @@ class TargetSettings(Section, frozen=True):
     allow: tuple[str, ...] = ()  # private networks that webhooks may reach, as CIDR
     # Host and port -> the TLS of gRPC calls to it
     grpc_tls: dict[str, GrpcTls] = msgspec.field(default_factory=dict)
+    # Name -> the connection that `queue://name/topic` publishes by
+    queues: dict[str, QueueConnection] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.require_at_least_one("threads", "quarantine_processes", "connections_per_host")
@@ -45,6 +51,11 @@ class TargetSettings(Section, frozen=True):
             "both certificate_file and key_file",
             holds=all(map(_is_tls, self.grpc_tls, self.grpc_tls.values())),
         )
+        for name, connection in self.queues.items():
+            mistake = connection.mistake()
+            self.require(f"queues.{name}", mistake or "", holds=mistake is None)
+            rule = "have a name of up to 63 small letters, digits, - and _"
+            self.require(f"queues.{name}", rule, holds=_NAME.fullmatch(name) is not None)
 
     @property
     def most_processes(self) -> int:

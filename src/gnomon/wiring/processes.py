@@ -31,6 +31,7 @@ from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.mail import Mailer
 from gnomon.node.run.targets.notification import NotificationCaller
 from gnomon.node.run.targets.python import PythonCaller
+from gnomon.node.run.targets.queue.caller import QueueCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.node.run.targets.workflow import WorkflowCaller
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -302,6 +303,8 @@ async def _callers(
     python = PythonCaller(app, settings.targets.threads)
     await stack.enter_async_context(http)
     await stack.enter_async_context(grpc)
+    queue = QueueCaller(clock, signatory, settings.targets)
+    stack.push_async_callback(queue.close)
     stack.enter_context(python)
     processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
     handlers = HandlerCaller(app, python, processes, quarantine)
@@ -310,6 +313,7 @@ async def _callers(
     return Callers(
         http=allowed,
         grpc=AllowedCaller(grpc, directory),
+        queue=AllowedCaller(queue, directory),
         python=AllowedCaller(handlers, directory),
         notification=NotificationCaller(channels, allowed, mailer, settings.notify.heartbeat_url),
         workflow=WorkflowCaller(workflow_fires(store, settings, guards, clock)),
@@ -330,13 +334,14 @@ def _traced_callers(
     from gnomon.node.run.targets.traced import TracedCaller
 
     start_of = partial(execution_start, database)
-    http, grpc, python = (
+    http, grpc, queue, python = (
         TracedCaller(caller, tracing, clock, start_of)
-        for caller in (callers.http, callers.grpc, callers.python)
+        for caller in (callers.http, callers.grpc, callers.queue, callers.python)
     )
     return Callers(
         http=http,
         grpc=grpc,
+        queue=queue,
         python=python,
         notification=callers.notification,
         workflow=callers.workflow,

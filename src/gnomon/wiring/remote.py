@@ -191,7 +191,12 @@ async def _joined(
 
             caller = TracedCaller(caller, tracing, clock, _start_unknown)
         callers = Callers(
-            http=caller, grpc=caller, python=caller, notification=caller, workflow=caller
+            http=caller,
+            grpc=caller,
+            queue=caller,
+            python=caller,
+            notification=caller,
+            workflow=caller,
         )
         held = HeldSession(gateway, session, lease)
         worker = PollingWorker(gateway, held, callers, settings, clock, chance, emit)

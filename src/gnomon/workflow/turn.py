@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.workflow.condition import holds
 from gnomon.workflow.template import CannotRender, TemplateValues, rendered, rendered_text
@@ -66,7 +67,7 @@ def turn_of(
 def _target(template: NodeTemplate, target: Target, values: TemplateValues) -> Target | None:
     if template.url is None and template.headers is None:
         return None
-    if not isinstance(target, HttpTarget | GrpcTarget):
+    if not isinstance(target, HttpTarget | GrpcTarget | QueueTarget):
         raise CannotRender("only URLs and headers have placeholders")
     url, headers = target.url, dict(target.headers)
     if template.url is not None:

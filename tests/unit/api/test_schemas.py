@@ -103,7 +103,7 @@ def test_no_bytes_break_the_decoder(body: bytes) -> None:
     [
         (SubmitTask, {"retry_policy": {"jitterr": 1}}, "/retry_policy/jitterr", "'jitter'"),
         (SubmitTask, {"target": {"type": "http", "uri": ""}}, "/target/uri", "'url'"),
-        (SubmitTask, {"target": {"type": "smtp"}}, "/target/type", "http, grpc, python"),
+        (SubmitTask, {"target": {"type": "smtp"}}, "/target/type", "http, grpc, queue, python"),
         (SubmitBatch, {"tasks": [{"task_type": 1}]}, "/tasks/0/task_type", "str"),
         (SubmitBatch, {"tasks": [{"task_typ": 1}]}, "/tasks/0/task_typ", "'task_type'"),
         (SubmitBatch, {"tasks": {}}, "/tasks", "array"),

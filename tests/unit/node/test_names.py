@@ -237,7 +237,12 @@ class Node:
         self.reports: list[Report] = []
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=100)
         callers = Callers(
-            http=caller, grpc=caller, python=caller, notification=caller, workflow=caller
+            http=caller,
+            grpc=caller,
+            queue=caller,
+            python=caller,
+            notification=caller,
+            workflow=caller,
         )  # no functions are called
         troubles = Troubles(self.clock, nobody)
         payloads = Payloads(self._payload, 1000, troubles)

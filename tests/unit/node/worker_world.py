@@ -68,9 +68,7 @@ class World:
         for function in (*own, *functions):
             app.task(function)
         self.python = PythonCaller(app, SLOTS)
-        self.callers = Callers(
-            self.python, self.python, self.python, self.python, self.python
-        )  # no webhooks are called
+        self.callers = Callers(*[self.python] * 6)  # no webhooks are called
         troubles = Troubles(self.clock, nobody)
         self.runner = Runner(
             self.callers,

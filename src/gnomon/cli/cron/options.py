@@ -73,7 +73,7 @@ Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Show this 
 After = Annotated[Any, moment("--after", help="Show fires after this time, instead of now.")]
 
 Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The webhook or gRPC method to call.")
+    str | None, typer.Option("--url", metavar="URL", help="What to call: http, grpc or queue.")
 ]
 Payload = Annotated[
     str | None,

@@ -118,7 +118,7 @@ def submit(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Submit a task for a handler, a webhook or a gRPC service, and print its id.
+    """Submit a task for a handler, a webhook, gRPC or a broker, and print its id.
 
     The payload is an object of NAME=TEXT and NAME:=JSON. --wait prints the handler's result
     instead, or the task of a URL; the exit code is 1 unless the task completes.
@@ -128,6 +128,7 @@ def submit(
     gnomon submit send_email user_id=u_1 --at 'tomorrow 09:00' --timezone UTC
     gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
     gnomon submit grpc://127.0.0.1:50051/shop.Orders/Ship order_id=o_1
+    gnomon submit queue://orders/created order_id=o_1 --delay 5m
     """
     url, task_type = (what, None) if what is not None and "://" in what else (None, what)
     if task_type is not None and "=" in task_type:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
 
 DEFAULT_TYPE = "webhook"
-_TYPES = {"http": DEFAULT_TYPE, "grpc": "grpc"}  # of tasks that are given none
+_TYPES = {"http": DEFAULT_TYPE, "grpc": "grpc", "queue": "message"}  # of tasks that are given none
 
 
 class PriorityName(StrEnum):
@@ -36,7 +36,7 @@ class TemplateOptions(OptionGroup):
 
     task_type: Annotated[
         str | None,
-        typer.Option("--type", help="Type of the task; of a URL, else webhook or grpc."),
+        typer.Option("--type", help="Type of the task; of a URL, else webhook, grpc or message."),
     ] = None
     method: Annotated[str | None, typer.Option(help="HTTP method; else POST.")] = None
     headers: Annotated[
@@ -54,6 +54,10 @@ class TemplateOptions(OptionGroup):
             metavar="FILE",
             help="Of a gRPC server without reflection: protoc's --descriptor_set_out.",
         ),
+    ] = None
+    message_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Of a message: those with one key stay in order."),
     ] = None
     priority: Annotated[
         PriorityName | None, typer.Option(case_sensitive=False, help="Priority; else medium.")
@@ -128,6 +132,10 @@ class TemplateOptions(OptionGroup):
         return None
 
     def _described(self, url: str) -> "Json":
+        if self.message_key is not None:
+            if kind_of(url) != "queue":
+                raise typer.BadParameter("--message-key is for queue://")
+            return {"key": self.message_key}
         if self.descriptor_set is None:
             return {}
         if kind_of(url) != "grpc":

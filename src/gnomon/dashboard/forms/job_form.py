@@ -15,6 +15,7 @@ from gnomon.api.http.requests.reading import decoded
 from gnomon.model.errors import InvalidTask, Mistake
 from gnomon.model.targets.by_url import document_of, kind_of
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.usecases.checks.validation import position
 from gnomon.usecases.cron.cron_requests import PreviewSchedule
@@ -79,7 +80,7 @@ def _target_text(job: CronJobView) -> Form:
             "callback_url": target.url,
             "callback_method": target.method,
         }
-    if isinstance(target, GrpcTarget) and target == GrpcTarget(target.url):
+    if isinstance(target, GrpcTarget | QueueTarget) and target == type(target)(target.url):
         return found | {"target_kind": "http", "callback_url": target.url}
     if target == PythonTarget(job.task_type):
         return found | {"target_kind": "handler"}

@@ -13,6 +13,7 @@ from gnomon.dashboard.forms.local_time import moment_of
 from gnomon.model.errors import InvalidTask
 from gnomon.model.targets.by_url import document_of
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.task import Task
 from gnomon.usecases.checks.validation import position
@@ -203,7 +204,7 @@ def of_task(task: Task) -> dict[str, str]:
         case HttpTarget(url=url, method=method, headers=headers):
             shown = "\n".join(f"{name}: {value}" for name, value in headers.items())
             form |= {"target": "webhook", "url": url, "method": method, "headers": shown}
-        case GrpcTarget(url=url, headers=headers):
+        case GrpcTarget(url=url, headers=headers) | QueueTarget(url=url, headers=headers):
             shown = "\n".join(f"{name}: {value}" for name, value in headers.items())
             form |= {"target": "webhook", "url": url, "headers": shown}
         case PythonTarget(function=function) if function != task.task_type:

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from gnomon.model.outcomes.outcome import Loss
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import (
     HttpTarget,
     NotificationTarget,
@@ -35,7 +36,7 @@ def can_kill(target: Target) -> bool:
     """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
     simply called again."""
     match target:
-        case HttpTarget() | GrpcTarget() | NotificationTarget() | WorkflowTarget():
+        case HttpTarget() | GrpcTarget() | QueueTarget() | NotificationTarget() | WorkflowTarget():
             return False
         case PythonTarget():
             return True

@@ -2,7 +2,8 @@
 
 A function is allowed by its name, or by how its name begins (`billing.*`). A host is allowed by its
 name or address (`api.example.com`), or as one below a name (`*.example.com`, which is not
-example.com itself); with a port (`api.example.com:8443`), on that port only.
+example.com itself); with a port (`api.example.com:8443`), on that port only. A list of hosts also
+has the topics that may be published to (`queue://orders/created.*`).
 
 A list only ever takes away: whether an address that is not public may be reached is decided by
 `targets_allow` (addresses.py), whatever is listed here.
@@ -17,6 +18,7 @@ from typing import NamedTuple, assert_never
 import msgspec
 
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget, is_topic_pattern, topic_allows
 from gnomon.model.targets.target import (
     HttpTarget,
     NotificationTarget,
@@ -74,6 +76,8 @@ class AllowList(msgspec.Struct, frozen=True):
                 return self.hosts is None or _allows_url(self.hosts, target.url)
             case GrpcTarget():
                 return self.hosts is None or _allows_url(self.hosts, target.http_url)
+            case QueueTarget():
+                return self.hosts is None or _allows_topic(self.hosts, target.url)
             case PythonTarget():
                 return self.functions is None or any(
                     _function_allows(pattern, target.function) for pattern in self.functions
@@ -95,7 +99,12 @@ class AllowList(msgspec.Struct, frozen=True):
     def covers_hosts(self, other: "AllowList") -> bool:
         if self.hosts is None or other.hosts is None:
             return self.hosts is None
-        return all(_covers_host(self.hosts, _host_pattern(each)) for each in other.hosts)
+        return all(
+            any(topic_allows(own, each) for own in self.hosts if is_topic_pattern(own))
+            if is_topic_pattern(each)
+            else _covers_host(self.hosts, _host_pattern(each))
+            for each in other.hosts
+        )
 
     def refusal(self, target: Target, whose: str) -> str:
         """The message that refuses a target, with what would be allowed."""
@@ -105,6 +114,10 @@ class AllowList(msgspec.Struct, frozen=True):
                 called = called_host(url)
                 what = "a host that cannot be read" if called is None else f"the host {called}"
                 allowed = f"hosts: {listed(self.hosts)}"
+            case QueueTarget():
+                what = f"the topic {target.url}"
+                topics = [each for each in self.hosts or () if is_topic_pattern(each)]
+                allowed = f"topics: {listed(topics)}"
             case PythonTarget():
                 what = f"the function {target.function!r}"
                 allowed = f"functions: {listed(self.functions)}"
@@ -139,7 +152,9 @@ def function_pattern(text: str) -> str:
 
 
 def host_pattern(text: str) -> str:
-    """The pattern of a host as it is stored, in one spelling. Raises ValueError."""
+    """The pattern of a host as it is stored, in one spelling; or of a topic. Raises ValueError."""
+    if is_topic_pattern(text) and len(text) <= MOST_PATTERN_CHARACTERS:
+        return text
     pattern = _host_pattern(text)
     host = f"[{pattern.name}]" if ":" in pattern.name else pattern.name
     port = "" if pattern.port is None else f":{pattern.port}"
@@ -187,7 +202,8 @@ def _host_pattern(text: str) -> HostPattern:
     rest = _in_brackets(text[2:] if below else text)
     mistake = ValueError(
         "a host is a name or an address, as in api.example.com, *.example.com or "
-        f"api.example.com:8443; got {text[:MOST_PATTERN_CHARACTERS]!r}"
+        "api.example.com:8443, or a topic, as in queue://orders/created.*; "
+        f"got {text[:MOST_PATTERN_CHARACTERS]!r}"
     )
     if not rest or len(text) > MOST_PATTERN_CHARACTERS or _PART_OF_A_URL.search(rest):
         raise mistake
@@ -232,7 +248,14 @@ def _readable(text: str, pattern: Callable[[str], str]) -> str | None:
 @lru_cache(maxsize=4096)
 def _allows_url(hosts: tuple[str, ...], url: str) -> bool:
     called = called_host(url)
-    return called is not None and any(_host_pattern(text).allows(called) for text in hosts)
+    return called is not None and any(
+        _host_pattern(text).allows(called) for text in hosts if not is_topic_pattern(text)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _allows_topic(hosts: tuple[str, ...], url: str) -> bool:
+    return any(topic_allows(each, url) for each in hosts if is_topic_pattern(each))
 
 
 def _function_allows(pattern: str, name: str) -> bool:
@@ -270,7 +293,8 @@ def _host_patterns(
     patterns: tuple[str, ...],
 ) -> tuple[frozenset[HostPattern], dict[int | None, tuple[str, ...]]]:
     """The patterns, and by port the endings of names below one of them."""
-    exact = frozenset(map(_host_pattern, patterns))
+    hosts = (each for each in patterns if not is_topic_pattern(each))
+    exact = frozenset(map(_host_pattern, hosts))
     endings: dict[int | None, tuple[str, ...]] = {}
     for each in exact:
         if each.below:

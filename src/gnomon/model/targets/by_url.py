@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gnomon.model.targets.grpc_target import SCHEMES as GRPC
+from gnomon.model.targets.queue_target import SCHEME as QUEUE
 
-_KINDS = dict.fromkeys(GRPC, "grpc")
+_KINDS = {**dict.fromkeys(GRPC, "grpc"), QUEUE: "queue"}
 
 
 def kind_of(url: str) -> str:

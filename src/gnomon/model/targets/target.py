@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target_secrets import (
     MASK,
     masked_headers,
@@ -174,5 +175,7 @@ class NotificationTarget(
         """It was made by Gnomon itself."""
 
 
-RequestTarget = HttpTarget | GrpcTarget | PythonTarget | WorkflowTarget  # what requests can name
+RequestTarget = (  # what requests can name
+    HttpTarget | GrpcTarget | QueueTarget | PythonTarget | WorkflowTarget
+)
 Target = RequestTarget | NotificationTarget

@@ -28,7 +28,10 @@ _RESERVED = {
 
 @lru_cache(maxsize=4096)
 def host_in(url: str) -> str:
-    """The host of a URL in one spelling. It is short: a key of indexes."""
+    """The host of a URL in one spelling, or the connection of a topic. It is short: a key of
+    indexes."""
+    if url.startswith("queue://"):
+        return _shortened("/".join(url.split("/", 3)[:3]))
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port

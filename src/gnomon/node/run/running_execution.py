@@ -6,6 +6,7 @@ from typing import NamedTuple, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import (
     HttpTarget,
     NotificationTarget,
@@ -118,7 +119,7 @@ class RunningExecution:
 
 def _function_in(target: Target) -> str | None:
     match target:
-        case HttpTarget() | GrpcTarget() | NotificationTarget() | WorkflowTarget():
+        case HttpTarget() | GrpcTarget() | QueueTarget() | NotificationTarget() | WorkflowTarget():
             return None
         case PythonTarget():
             return target.function

@@ -12,6 +12,7 @@ from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
 from gnomon.model.targets.blanks import may_have_blanks
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
@@ -198,7 +199,7 @@ def _templates_of_target(
 ) -> tuple[str | None, dict[str, str]]:
     """The URL and the headers that have placeholders; adds the nodes that these read."""
     target = task.target
-    if not isinstance(target, HttpTarget | GrpcTarget):
+    if not isinstance(target, HttpTarget | GrpcTarget | QueueTarget):
         return None, {}
     url = None
     if "{{" in target.url:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcomes.outcome import Outcome
 from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import (
     HttpTarget,
     NotificationTarget,
@@ -56,6 +57,7 @@ class Callers:
 
     http: Caller
     grpc: Caller
+    queue: Caller
     python: Caller
     notification: Caller
     workflow: Caller
@@ -74,6 +76,8 @@ class Callers:
                 return self.http
             case GrpcTarget():
                 return self.grpc
+            case QueueTarget():
+                return self.queue
             case PythonTarget():
                 return self.python
             case NotificationTarget():
@@ -85,4 +89,4 @@ class Callers:
 
     @property
     def least_room(self) -> float:
-        return min(caller.least_room for caller in (self.http, self.grpc, self.python))
+        return min(caller.least_room for caller in (self.http, self.grpc, self.queue, self.python))

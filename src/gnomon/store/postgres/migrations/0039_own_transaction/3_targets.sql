@@ -62,8 +62,23 @@ BEGIN
             PERFORM gnomon.check_metadata(coalesce(v_target -> 'headers', '{}')),
                 gnomon.check_descriptor_set(v_target -> 'descriptor_set');
             RETURN '{"headers": {}, "descriptor_set": null}' || v_target;
+        WHEN 'queue' THEN
+            PERFORM gnomon.check_fields(
+                v_target, ARRAY['type', 'url', 'key', 'headers'], '{}', '/target'
+            );
+            PERFORM gnomon.text_field(v_target, 'url', 1, 4096, '/target/url'),
+                gnomon.text_field(v_target, 'key', 1, 200, '/target/key');
+            IF coalesce(v_target ->> 'url', '') !~ '^queue://[a-z0-9_-]{1,63}/[A-Za-z0-9._:/~-]{1,249}$' THEN
+                PERFORM gnomon.refuse(
+                    '/target/url',
+                    'must be queue://connection/topic: a connection of the settings, in small letters, '
+                    'and a topic of letters, digits and . _ : / ~ -, up to 249'
+                );
+            END IF;
+            PERFORM gnomon.check_headers(coalesce(v_target -> 'headers', '{}'));
+            RETURN '{"key": null, "headers": {}}' || v_target;
         ELSE
-            PERFORM gnomon.refuse('/target/type', 'must be http, grpc or python');
+            PERFORM gnomon.refuse('/target/type', 'must be http, grpc, queue or python');
     END CASE;
     RETURN NULL;
 END
@@ -220,6 +235,15 @@ BEGIN
     END IF;
     IF hosts IS NULL THEN
         RETURN true;
+    END IF;
+    IF target ->> 'type' = 'queue' THEN
+        RETURN EXISTS (
+            SELECT FROM unnest(hosts) AS h (pattern)
+            WHERE h.pattern ~ '^queue://[a-z0-9_-]{1,63}/[A-Za-z0-9._:/~-]{0,249}\*?$'
+              AND (target ->> 'url' = h.pattern
+                   OR (right(h.pattern, 1) = '*'
+                       AND starts_with(target ->> 'url', left(h.pattern, -1))))
+        );
     END IF;
     FOREACH v_pattern IN ARRAY hosts LOOP
         CONTINUE WHEN v_pattern IS NULL

@@ -1,0 +1,205 @@
+"""Messages from the submission to a real broker: allowed, confirmed, and none lost."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from tests.brokers import ValkeyServer
+from tests.integration.nodes import SECRET, running_node
+from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
+from tests.waiting import eventually
+
+from gnomon import verify_webhook
+from gnomon.breakers.breaker import HOST_RULE
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.queue_target import QueueTarget
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Submission
+from gnomon.node.dispatch.breaker_check import BreakerRules
+from gnomon.settings.queues import QueueConnection
+from gnomon.store.ports.tenancy.tenants import TenantChange
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.tenants import PostgresTenants
+
+QUICK = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=0.2))
+SOON = RetryPolicy(max_retries=50, base_seconds=0.1, max_seconds=0.1, jitter=False)
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    server = ValkeyServer(tmp_path_factory.mktemp("valkey"))
+    server.start()
+    yield server
+    server.kill()
+
+
+def queues(server: ValkeyServer, **values: Any) -> dict[str, QueueConnection]:
+    return {"orders": QueueConnection(**{"url": server.url, **values})}
+
+
+async def published(
+    database: Database, connection: Connection, topic: str, **values: Any
+) -> Submission:
+    now = await database_now(connection)
+    target = QueueTarget(f"queue://orders/{topic}", values.pop("key", None))
+    new = submission(now, target=target, payload=b'{"order_id": "o_1"}', **values)
+    await store(database, new)
+    return new
+
+
+def entries(server: ValkeyServer, topic: str) -> list[dict[str, str]]:
+    found: Any = server.client.xrange(topic)
+    return [fields for _, fields in found]
+
+
+async def arrived(server: ValkeyServer, topic: str) -> None:
+    async def look() -> bool:
+        return bool(entries(server, topic))
+
+    await eventually(look)
+
+
+async def test_a_message_has_the_payload_and_the_headers_of_a_webhook(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    api: aiohttp.ClientSession,
+    valkey: ValkeyServer,
+) -> None:
+    async with running_node(database_dsn, targets_queues=queues(valkey)):
+        body = {
+            "task_type": "created",
+            "target": {
+                "type": "queue", "url": "queue://orders/created", "key": "o_1",
+                "headers": {"x-region": "eu"},
+            },
+            "payload": {"n": 1},
+        }  # fmt: skip
+        async with api.post("/api/v1/tasks", json=body) as answer:
+            assert answer.status == 202, await answer.text()
+            shown = await answer.json()
+        assert shown["target"]["headers"] == {"x-region": "***"}
+        await arrived(valkey, "created")
+        (entry,) = entries(valkey, "created")
+    assert json.loads(entry["payload"]) == {"n": 1}
+    assert entry["webhook-id"] == entry["gnomon-task-id"] == shown["task_id"]
+    assert (entry["x-region"], entry["key"], entry["gnomon-attempt"]) == ("eu", "o_1", "1")
+    assert entry["gnomon-tenant"] == "default"
+    now = await database_now(connection)
+    assert verify_webhook([SECRET], entry, entry["payload"].encode(), now)
+
+
+async def test_what_a_tenant_may_not_publish_is_a_dead_letter_at_once(
+    database_dsn: str, database: Database, connection: Connection, valkey: ValkeyServer
+) -> None:
+    allowed = queues(valkey, tenants={"default": ("orders.*", "exact"), "*": ("open",)})
+    async with running_node(database_dsn, targets_queues=allowed):
+        for topic, fine in (
+            ("orders.a", True), ("exact", True), ("open", True), ("exactly", False), ("x", False),
+        ):  # fmt: skip
+            new = await published(database, connection, topic)
+            ended = await end_of(connection, key_of(new))
+            assert (ended["last_error"] is None) is fine, topic
+            if not fine:
+                assert (
+                    "no connection 'orders' of targets.queues on this node lets"
+                    in (ended["last_error"])
+                )
+                assert ended["attempt"] == 1
+        # The list of the tenant takes away from what the settings give.
+        allow = AllowList(None, ("queue://orders/orders.*", "example.com"))
+        await PostgresTenants(database).change("default", TenantChange(allow=allow))
+
+        async def is_refused() -> bool:
+            new = await published(database, connection, "open")
+            error = (await end_of(connection, key_of(new)))["last_error"] or ""
+            return "only for the topics: queue://orders/orders.*" in error
+
+        await eventually(is_refused)
+        new = await published(database, connection, "orders.b")
+        assert (await end_of(connection, key_of(new)))["last_error"] is None
+    assert not valkey.client.exists("x", "exactly")
+
+
+async def test_wrong_credentials_are_one_clear_error_and_a_new_file_is_used(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    valkey: ValkeyServer,
+    tmp_path: Path,
+) -> None:
+    valkey.client.acl_setuser(
+        "gnomon", enabled=True, passwords=["+new"], keys=["*"], commands=["+@all"]
+    )
+    secret = tmp_path / "password"
+    secret.write_text("old\n")
+    url = f"redis://gnomon@127.0.0.1:{valkey.port}"
+    used = queues(valkey, url=url, password_file=str(secret))
+    async with running_node(database_dsn, targets_queues=used, rules=QUICK):
+        new = await published(database, connection, "rotated", retry_policy=SOON)
+
+        async def told() -> str | None:
+            told: str | None = await connection.fetchval(
+                "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
+            )
+            return told
+
+        error = await eventually(told)
+        assert error == "queue://orders: the broker refuses the credentials of the connection"
+        secret.write_text("new\n")
+        await end_of(connection, key_of(new))
+    assert len(entries(valkey, "rotated")) == 1
+
+
+async def test_streams_are_bounded_and_mistakes_are_said(
+    database_dsn: str, database: Database, connection: Connection, valkey: ValkeyServer
+) -> None:
+    valkey.client.set("text", "of another kind")
+    valkey.client.config_set("stream-node-max-entries", 5)
+    valkey.client.xadd("bounded", {"first": "1"})
+    used = queues(valkey, max_length=5, create_streams=False)
+    async with running_node(database_dsn, targets_queues=used):
+        new = [await published(database, connection, "bounded") for _ in range(30)]
+        for each in new:
+            assert (await end_of(connection, key_of(each)))["last_error"] is None
+        assert valkey.client.xlen("bounded") <= 10
+        for topic, told in (
+            ("nothing", "there is no stream nothing"),
+            ("text", "text is a key, but not a stream"),
+        ):
+            ended = await end_of(connection, key_of(await published(database, connection, topic)))
+            assert ended["last_error"] == f"queue://orders: {told}"
+            assert ended["attempt"] == 1
+
+
+async def test_a_broker_that_is_killed_in_the_middle_loses_nothing(
+    database_dsn: str, database: Database, connection: Connection, valkey: ValkeyServer
+) -> None:
+    async with running_node(database_dsn, targets_queues=queues(valkey), rules=QUICK):
+        new = [
+            await published(database, connection, "killed", retry_policy=SOON) for _ in range(60)
+        ]
+        await arrived(valkey, "killed")
+        valkey.kill()
+        new += [
+            await published(database, connection, "killed", retry_policy=SOON) for _ in range(20)
+        ]
+
+        async def failed() -> bool:
+            return bool(
+                await connection.fetchval(
+                    "SELECT count(*) FROM gnomon.task WHERE last_error LIKE 'queue://orders: %'"
+                )
+            )
+
+        await eventually(failed)
+        valkey.start()
+        for each in new:
+            ended = await end_of(connection, key_of(each))
+            assert ended["finished_at"] is not None
+    seen = {entry["webhook-id"] for entry in entries(valkey, "killed")}
+    assert seen == {str(each.id) for each in new}
