@@ -68,7 +68,8 @@ class World:
         for function in (*own, *functions):
             app.task(function)
         self.python = PythonCaller(app, SLOTS)
-        self.callers = Callers(*[self.python] * 6)  # no webhooks are called
+        one = self.python  # no webhooks are called
+        self.callers = Callers(one, one, one, one, one, one)
         troubles = Troubles(self.clock, nobody)
         self.runner = Runner(
             self.callers,
