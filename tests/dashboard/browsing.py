@@ -14,9 +14,10 @@ Theme = Literal["light", "dark"]
 
 NARROW = 320
 _AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
-_RUN_AXE = """async () => {
+_RUN_AXE = """async (colours) => {
   const found = await axe.run(document, {
-    runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
+    runOnly: colours ? {type: "rule", values: ["color-contrast", "link-in-text-block"]} :
+      {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     rules: {"target-size": {enabled: true}},
     resultTypes: ["violations"],
   });
@@ -126,11 +127,12 @@ async def tab(browser: Browser, api: aiohttp.ClientSession) -> AsyncIterator[Tab
     await browsing.close()
 
 
-async def axe(page: Page) -> list[str]:
-    """What axe finds wrong by WCAG 2.0 to 2.2, A and AA."""
+async def axe(page: Page, *, colours: bool = False) -> list[str]:
+    """What axe finds wrong by WCAG 2.0 to 2.2, A and AA; or by the rules about colours alone, which
+    are all that a theme changes."""
     if not await page.evaluate("typeof axe === 'object'"):
         await page.evaluate(_AXE)
-    found: list[str] = await page.evaluate(_RUN_AXE)
+    found: list[str] = await page.evaluate(_RUN_AXE, colours)
     return found
 
 

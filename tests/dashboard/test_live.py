@@ -5,6 +5,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from playwright.async_api import Page, expect
+from tests.conftest import serving
 from tests.dashboard.browsing import Browsing, axe, sign_in
 from tests.integration.api_calls import LATER, submitted
 from tests.integration.identity import make_key, make_operator
@@ -165,17 +166,10 @@ async def test_a_page_finds_the_api_again_after_a_restart(
         process.terminate()
         assert await process.code(20) == 0
         await expect(page.locator("#live-note")).to_contain_text("Reconnecting", timeout=20_000)
-        port = url.rpartition(":")[2]
-        again = Process(database_dsn, tmp_path, "again", "api", "--port", port)
-        again.start()
-        try:
-            await again.started()
-            async with aiohttp.ClientSession(url) as api:
-                await submitted(api, LATER)
+        async with serving(database_dsn, api_port=int(url.rpartition(":")[2])) as again:
+            await submitted(again, LATER)
             await shows(page, 2)
             await expect(page.locator("#live-note")).to_be_empty()
             await browsing.close()
-        finally:
-            again.close()
     finally:
         process.close()
