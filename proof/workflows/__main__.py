@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from proof.workflows.graphs import random_graph
+from proof.workflows.held import HeldRun, play_held
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
 
@@ -34,6 +35,11 @@ async def _play_all(dsn: str, number: int) -> None:
         chance = random.Random(seed)
         run = ComparedRun(database, random_graph(chance), clock, incarnation)
         events += await play(run, chance, settlers=1 + seed % 3)
+    held = 0
+    for seed in range(number):
+        chance = random.Random(seed)
+        with_waits = HeldRun(database, random_graph(chance), clock, incarnation).with_held(chance)
+        held += await play_held(with_waits, chance, 1 + seed % 3)
     undone = 0
     for seed in range(number // 2):
         chance = random.Random(seed)
@@ -41,6 +47,7 @@ async def _play_all(dsn: str, number: int) -> None:
         undone += await play_rollback(back.with_compensations(chance), chance, 1 + seed % 3)
     await database.close()
     sys.stdout.write(f"{number} workflows, {events} events: PostgreSQL and the model agree\n")
+    sys.stdout.write(f"{number} with waits and maps, {held} events: they agree\n")
     sys.stdout.write(f"{number // 2} rollbacks, {undone} nodes undone once, and in reverse\n")
 
 

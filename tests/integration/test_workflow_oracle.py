@@ -5,6 +5,7 @@ import random
 
 import pytest
 from proof.workflows.graphs import random_graph
+from proof.workflows.held import HeldRun, play_held
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
 from tests.integration.support import joined
@@ -22,6 +23,18 @@ async def test_postgres_goes_on_as_the_model_does(
         chance = random.Random(seed * 10 + settlers)
         run = ComparedRun(database, random_graph(chance, 25), clock, incarnation)
         assert await play(run, chance, settlers) > 0
+
+
+@pytest.mark.parametrize("settlers", [1, 3])
+async def test_nodes_that_wait_and_mapped_nodes_go_on_as_the_model_does(
+    database: Database, clock: SystemClock, settlers: int
+) -> None:
+    incarnation = await joined(database)
+    for seed in range(6):
+        chance = random.Random(seed * 10 + settlers)
+        graph = random_graph(chance, 20)
+        run = HeldRun(database, graph, clock, incarnation).with_held(chance)
+        assert await play_held(run, chance, settlers) < 300
 
 
 @pytest.mark.parametrize("settlers", [1, 3])
