@@ -21,6 +21,7 @@ from bench import quotas as bounding
 from bench import remote as working_remotely
 from bench import report, running, suite
 from bench import watching as watching_pages
+from bench import workflows as joining
 from bench.peers.command import peers
 from bench.results import Findings
 from bench.sizes import QUICK, Sizes
@@ -186,6 +187,22 @@ def limits(
         "Limits that do not bind, and none",
         lambda stage, progress: limiting.run(stage, tasks, rounds, progress),
         {"tasks": tasks, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def workflows(
+    tasks: Annotated[int, typer.Option(min=2, help="Of a fan-in.")] = 10_000,
+    steps: Annotated[int, typer.Option(min=2, help="Of a chain.")] = 1_000,
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    json: Json = None,
+) -> None:
+    """Measure a fan-in beside plain tasks, and the steps of a chain."""
+    _run(
+        "Workflows: a fan-in, and a chain",
+        lambda stage, progress: joining.run(stage, tasks, steps, rounds, progress),
+        {"tasks": tasks, "steps": steps, "rounds": rounds},
         json,
     )
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from proof.workflows.alone import play_alone
 from proof.workflows.graphs import random_graph
 from proof.workflows.held import HeldRun, play_held
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
@@ -19,6 +20,11 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.retention import partitions
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+def _play_alone(number: int) -> None:
+    events = sum(play_alone(random.Random(seed)) for seed in range(number))
+    sys.stdout.write(f"{number} workflows on the model alone, {events} events: nothing is broken\n")
 
 
 async def _play_all(dsn: str, number: int) -> None:
@@ -53,6 +59,7 @@ async def _play_all(dsn: str, number: int) -> None:
 
 def main() -> None:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    _play_alone(20 * number)
     with tempfile.TemporaryDirectory() as folder:
         server = EmbeddedServer(Path(folder) / "data", settings_overrides=_FAST)
         server.start()
