@@ -38,12 +38,15 @@ def chaos(asked: argparse.Namespace) -> int:
             lease=3.0,
             mix=REMOTE,
         )
+    if asked.workflows:
+        mix = msgspec.structs.replace(setup.mix, workflows=asked.workflows)
+        setup = msgspec.structs.replace(setup, mix=mix)
     folder = _folder(f"seed{setup.seed}")
     with Progress(f"campaign, seed {setup.seed}") as progress:
         result = asyncio.run(run(setup, progress, folder))
     command = (
         f'make chaos ARGS="--seed {setup.seed} --seconds {setup.seconds:g} --rate {setup.rate:g} '
-        f'--density {setup.density:g}{_workers(setup)}"'
+        f'--density {setup.density:g}{_workers(setup)}{_workflows(setup)}"'
     )
     code = _finish(folder, result, product, command)
     if asked.ledger:
@@ -90,6 +93,10 @@ def show_zoo(asked: argparse.Namespace) -> int:
     return asyncio.run(zoo.run_all(asked.only, control=asked.control, write=not asked.only))
 
 
+def _workflows(setup: Setup) -> str:
+    return f" --workflows {setup.mix.workflows:g}" if setup.mix.workflows else ""
+
+
 def _workers(setup: Setup) -> str:
     if not setup.workers:
         return ""
@@ -134,6 +141,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--rate", type=float, default=60.0, help="tasks a second")
     command.add_argument("--density", type=float, default=1.0, help="of faults")
+    command.add_argument("--workflows", type=float, default=0.0, help="share of the tasks")
     command.add_argument("--workers", type=int, default=0, help="remote ones, for all handlers")
     command.add_argument(
         "--languages", nargs="+", choices=LANGUAGES, default=["python"], help="of these, in turn"

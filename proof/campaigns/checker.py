@@ -5,7 +5,7 @@ must have happened follows from what was acknowledged; what may have happened be
 was asked without an answer and from the faults that took effect.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from proof.campaigns.expectations import Case, Faults, Limits, cases, spends, su
 from proof.campaigns.history import Call, Changed, Effect, Final, History, Submitted
 
 SHOWN = 20  # of each kind
+_SEEN_LATE = 0.05  # seconds: a receiver writes down that it has answered after it did
 
 WAITING, RUNNING, PAUSED, BLOCKED, DEAD, COMPLETED, CANCELLED = 0, 1, 2, 3, 4, 10, 11
 
@@ -107,7 +108,10 @@ def judge(history: History, limits: Limits | None = None) -> Judgement:
     faults = Faults(history.faults, history.lease, limits)
     findings = {kind: Finding() for kind in Kind}
     delays = []
-    for case in cases(history):
+    known = {case.n: case for case in cases(history)}
+    for case in known.values():
+        for offence in _before_its_turn(case, known):
+            _enter(findings, offence)
         for offence in _offences(case, faults, limits, history.lease):
             _enter(findings, offence)
         if (delay := _delay(case)) is not None:
@@ -175,6 +179,25 @@ def _early(case: Case, asked: Submitted) -> Iterator[Offence]:
         if call.began_at < asked.due_at:
             ahead = asked.due_at - call.began_at
             yield Offence(Kind.EARLY, case.n, f"fence {call.fence} began {ahead:.6f} s early")
+
+
+def _before_its_turn(case: Case, known: Mapping[int, Case]) -> Iterator[Offence]:
+    """A node of a workflow starts after those that it waits for have succeeded."""
+    if case.submitted is None or not case.submitted.after:
+        return
+    for call in case.calls:
+        for n in case.submitted.after:
+            if not any(at <= call.began_at + _SEEN_LATE for at in _successes(known.get(n))):
+                why = f"fence {call.fence} began at {call.began_at:.3f} before {n} had succeeded"
+                yield Offence(Kind.EARLY, case.n, why)
+
+
+def _successes(case: Case | None) -> list[float]:
+    """When it succeeded, as those who were called saw it."""
+    if case is None:
+        return []
+    calls = [call.ended_at or call.began_at for call in case.calls if call.succeeded]
+    return calls + [effect.at for effect in case.effects]
 
 
 def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[Offence]:
@@ -339,7 +362,7 @@ def _delay(case: Case) -> Delay | None:
     """None where it never started, or somebody held it back."""
     asked = case.submitted
     held_back = case.possible("pause", "cancel", "interrupt")
-    if asked is None or held_back or not case.calls:
+    if asked is None or held_back or not case.calls or asked.after:
         return None
     started_at = case.calls[0].began_at
     ready_at = max(asked.due_at, asked.acked_at or asked.asked_at)

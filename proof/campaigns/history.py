@@ -32,6 +32,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0  # that a try takes
     max_retries: int = 3
     timeout_seconds: float = 30.0
+    after: tuple[int, ...] = ()  # those that must have succeeded before: it is a node of a workflow
     late_commit: bool = False  # written by plain SQL; acked_at is when its transaction committed
 
 

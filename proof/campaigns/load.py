@@ -18,7 +18,7 @@ import asyncpg
 import msgspec
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Action, Changed, Submitted
-from proof.campaigns.orders import REMOTE, TIMEOUT, Mix, Order, moment, orders
+from proof.campaigns.orders import REMOTE, RUN_SIZE, TIMEOUT, Mix, Order, moment, orders
 
 __all__ = ["REMOTE", "Load", "Mix", "Places"]
 
@@ -73,6 +73,7 @@ class Load:
         self._rate = rate
         self._orders = orders(seed, mix or Mix())
         self._urls = itertools.cycle(places.api_urls)
+        self._nodes: list[Order] = []  # of the run that is being put together
         self._waiting = 0
         self._over = asyncio.Event()
         self._door = asyncio.Semaphore(_TRANSACTIONS)
@@ -111,7 +112,12 @@ class Load:
     def _dispatch(self, taken: Iterator[Order]) -> Iterator[Order]:
         """Send off what goes alone; gives what goes in a batch."""
         for order in taken:
-            if order.hold is not None:
+            if order.run is not None:
+                self._nodes.append(order)
+                if len(self._nodes) == RUN_SIZE:
+                    self._group.create_task(self._start_run(self._nodes))
+                    self._nodes = []
+            elif order.hold is not None:
                 self._group.create_task(self._by_sql(order, order.hold))
             elif order.single:
                 self._group.create_task(self._submit([order]))
@@ -139,6 +145,19 @@ class Load:
         for index, (order, due) in enumerate(zip(batch, dues, strict=True)):
             task_id = None if ids is None else ids[index]
             self._note(order, asked_at, due, acked_at, task_id)
+
+    async def _start_run(self, nodes: Sequence[Order]) -> None:
+        asked_at = now()
+        key = f"{self._key}-run-{nodes[0].n}"
+        body = {"nodes": {f"n{o.n}": o.node(self._places.observer_url) for o in nodes}}
+        self._waiting += len(nodes)
+        answer = await self._answered("/workflow-runs", {"definition": body}, key)
+        self._waiting -= len(nodes)
+        acked_at = None if answer is None else now()
+        ids = {} if answer is None else {each["node"]: each["task_id"] for each in answer["nodes"]}
+        self.progress["runs of workflows"] += answer is not None
+        for order in nodes:
+            self._note(order, asked_at, _microseconds(asked_at), acked_at, ids.get(f"n{order.n}"))
 
     async def _by_sql(self, order: Order, hold: float) -> None:
         async with self._door:
@@ -188,6 +207,7 @@ class Load:
             seconds=order.seconds,
             max_retries=order.max_retries,
             timeout_seconds=TIMEOUT,
+            after=order.after,
             late_commit=order.hold is not None,
         )
         self.submitted.append(record)
@@ -238,11 +258,11 @@ class Load:
 
     # Asking
 
-    async def _answered(self, path: str, body: Any) -> Any:
+    async def _answered(self, path: str, body: Any, key: str | None = None) -> Any:
         """The answer to a submission; None where there was none until the end."""
         pauses = _pauses()
         while not self._over.is_set():
-            status, answer = await self._ask(path, body)
+            status, answer = await self._ask(path, body, key)
             if status == 202:
                 return answer
             self.progress["asked again"] += 1

@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from proof.campaigns.history import Action, Mode, Way
 TIMEOUT = 5.0  # seconds, of every task
 PATIENT = 50  # retries: enough for a receiver that is away for a while
 RETRY = {"backoff": "fixed", "base_seconds": 0.2, "max_seconds": 0.2, "jitter": False}
+RUN_SIZE = 6  # nodes of a workflow run
 POISON = 1_000_000  # tries that fail: all of them
 
 _T = TypeVar("_T")
@@ -33,6 +34,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     doomed: float = 0.02  # fail more often than they may
     changed: float = 0.1  # cancelled, interrupted or paused
     poison: float = 0.0  # kill their node
+    workflows: float = 0.0  # come as runs of a workflow: one, then several, then a join
     longest_delay: float = 6.0  # seconds until it is due
     longest_run: float = 0.4  # seconds that a try takes
 
@@ -56,6 +58,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     change: Action | None = None
     change_at: float = 0.0  # seconds after it is due, or before
     resume_after: float | None = None  # seconds; None: a pause is for good
+    run: int | None = None  # the first of the workflow run that it is a node of
+    after: tuple[int, ...] = ()  # the nodes of the run that it waits for
 
     @property
     def way(self) -> Way:
@@ -78,15 +82,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     def body(self, due_at: float, key: str, observer_url: str) -> dict[str, Any]:
         """As the API takes it."""
+        times = {"execute_at": rfc3339(due_at), "idempotency_key": key}
+        return self._task(observer_url) | times
+
+    def node(self, observer_url: str) -> dict[str, Any]:
+        """As a node of a workflow."""
+        return self._task(observer_url) | {"after": [f"n{each}" for each in self.after]}
+
+    def _task(self, observer_url: str) -> dict[str, Any]:
         return {
             "task_type": "proof" if self.target == "webhook" else self.target,
             "payload": self.payload,
             "target": self.target_for(observer_url),
-            "execute_at": rfc3339(due_at),
             "delivery": self.mode,
             "retry_policy": self.retry_policy,
             "timeout_seconds": TIMEOUT,
-            "idempotency_key": key,
         }
 
 
@@ -100,9 +110,30 @@ def rfc3339(seconds: float) -> str:
 
 def orders(seed: int, mix: Mix) -> Iterator[Order]:
     """Without end."""
-    chance = random.Random(f"load {seed}")
-    for n in itertools.count(1):
-        yield _drawn(n, chance, mix)
+    chance, numbers = random.Random(f"load {seed}"), itertools.count(1)
+    for n in numbers:
+        if mix.workflows and chance.random() < mix.workflows / RUN_SIZE:
+            yield from _run([n, *itertools.islice(numbers, RUN_SIZE - 1)], chance, mix)
+        else:
+            yield _drawn(n, chance, mix)
+
+
+def _run(numbers: Sequence[int], chance: random.Random, mix: Mix) -> Iterator[Order]:
+    """The nodes of a workflow: the first, those that wait for it, and the join of them."""
+    first, *middle, last = numbers
+    for n in numbers:
+        target = _weighed(chance, mix.targets)
+        yield Order(
+            n=n,
+            mode="exactly_once" if target == "effect" else "at_least_once",
+            target=target,
+            single=True,
+            delay=0.0,
+            seconds=round(chance.choice((0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
+            fails=int(chance.random() < mix.failing),
+            run=first,
+            after=() if n == first else tuple(middle) if n == last else (first,),
+        )
 
 
 def _drawn(n: int, chance: random.Random, mix: Mix) -> Order:
