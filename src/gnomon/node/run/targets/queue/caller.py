@@ -23,7 +23,10 @@ from gnomon.version import VERSION
 MakeBroker = Callable[[QueueConnection, Credentials], Broker]
 
 # By the scheme of the connection: the module here, which is also the extra, and its class.
-_BROKERS = {"redis": ("redis", "RedisBroker"), "rediss": ("redis", "RedisBroker")}
+_BROKERS = {
+    **dict.fromkeys(("redis", "rediss"), ("redis", "RedisBroker")),
+    **dict.fromkeys(("amqp", "amqps"), ("rabbitmq", "RabbitBroker")),
+}
 
 
 class QueueCaller:

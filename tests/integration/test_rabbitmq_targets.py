@@ -1,0 +1,146 @@
+"""Messages to a real RabbitMQ: confirmed, routed, and none lost when it is killed."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractChannel
+from tests.brokers import RABBITMQ, RabbitServer
+from tests.integration.nodes import running_node
+from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
+from tests.integration.test_queue_targets import QUICK, SOON
+from tests.waiting import eventually
+
+from gnomon.model.targets.queue_target import QueueTarget
+from gnomon.model.tasks.task import Submission
+from gnomon.settings.queues import QueueConnection
+from gnomon.store.postgres.database import Database
+
+MISSING = "no RabbitMQ is installed (Debian: apt-get install rabbitmq-server)"
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    if not RABBITMQ:
+        assert os.environ.get("CI") != "true", MISSING
+        pytest.skip(MISSING)
+    server = RabbitServer(tmp_path_factory.mktemp("rabbitmq"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.write_text(RabbitServer.PASSWORD)
+    return file
+
+
+def queues(server: RabbitServer, secret: Path, **values: Any) -> dict[str, QueueConnection]:
+    made = {"url": server.url, "password_file": str(secret), **values}
+    return {"orders": QueueConnection(**made)}
+
+
+@asynccontextmanager
+async def channel_to(server: RabbitServer) -> AsyncIterator[AbstractChannel]:
+    url = server.url.replace("@", f":{server.PASSWORD}@")
+    connection = await aio_pika.connect(url)
+    async with connection, connection.channel() as channel:
+        yield channel
+
+
+async def published(database: Database, connection: Connection, topic: str) -> Submission:
+    now = await database_now(connection)
+    target = QueueTarget(f"queue://orders/{topic}", headers={"x-region": "eu"})
+    new = submission(now, target=target, payload=b'{"n": 1}', retry_policy=SOON)
+    await store(database, new)
+    return new
+
+
+async def test_messages_are_routed_or_said_not_to_be(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+) -> None:
+    async with channel_to(rabbit) as channel:
+        queue = await channel.declare_queue("created", durable=True)
+        async with running_node(database_dsn, targets_queues=queues(rabbit, secret)):
+            new = await published(database, connection, "created")
+            assert (await end_of(connection, key_of(new)))["last_error"] is None
+            message = await queue.get(no_ack=True)
+            assert message is not None
+            assert (message.body, message.message_id) == (b'{"n": 1}', str(new.id))
+            assert message.headers["webhook-id"] == str(new.id)
+            assert (message.headers["gnomon-attempt"], message.headers["x-region"]) == ("1", "eu")
+            lost = await end_of(
+                connection, key_of(await published(database, connection, "nowhere"))
+            )
+            assert lost["last_error"] == (
+                "queue://orders: no queue takes the message: nothing is bound to 'nowhere'"
+            )
+            assert lost["attempt"] == 1
+        wrong = queues(rabbit, secret, exchange="missing")
+        async with running_node(database_dsn, targets_queues=wrong):
+            lost = await end_of(
+                connection, key_of(await published(database, connection, "created"))
+            )
+            assert lost["last_error"] == "queue://orders: there is no exchange 'missing'"
+
+
+async def test_credentials_are_rotated_without_a_restart(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+) -> None:
+    secret.write_text("wrong")
+    async with channel_to(rabbit) as channel:
+        await channel.declare_queue("rotated", durable=True)
+    async with running_node(database_dsn, targets_queues=queues(rabbit, secret), rules=QUICK):
+        new = await published(database, connection, "rotated")
+
+        async def told() -> str | None:
+            error: str | None = await connection.fetchval(
+                "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
+            )
+            return error
+
+        assert await eventually(told) == (
+            "queue://orders: the broker refuses the credentials of the connection"
+        )
+        secret.write_text(RabbitServer.PASSWORD)
+        assert (await end_of(connection, key_of(new)))["finished_at"] is not None
+
+
+async def test_a_broker_that_is_killed_in_the_middle_loses_nothing(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+) -> None:
+    async with channel_to(rabbit) as channel:
+        await channel.declare_queue("killed", durable=True)
+    async with running_node(database_dsn, targets_queues=queues(rabbit, secret), rules=QUICK):
+        first = [await published(database, connection, "killed") for _ in range(20)]
+        await end_of(connection, key_of(first[0]))
+        rabbit.kill()
+        new = first + [await published(database, connection, "killed") for _ in range(10)]
+        await asyncio.to_thread(rabbit.start)  # the node goes on meanwhile
+        for each in new:
+            assert (await end_of(connection, key_of(each)))["finished_at"] is not None
+    seen = set()
+    async with channel_to(rabbit) as channel:
+        queue = await channel.get_queue("killed")
+        while (message := await queue.get(no_ack=True, fail=False)) is not None:
+            seen.add(message.message_id)
+    assert seen == {str(each.id) for each in new}
