@@ -2,18 +2,20 @@
 persistent, confirmed, and mandatory: one that no queue takes is a failure."""
 
 import asyncio
+import contextlib
 import ssl
 from typing import Any
 
 import aio_pika
 from aio_pika import exceptions
-from aio_pika.abc import AbstractConnection, AbstractExchange
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from yarl import URL
 
 from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
 from gnomon.settings.queues import QueueConnection
 
 _CONNECT_SECONDS = 5.0
+_CLOSE_SECONDS = 1.0
 _CONFIRM_SECONDS = 10.0  # a connection that broke may never say so
 
 
@@ -27,6 +29,7 @@ class RabbitBroker:
             self._url = self._url.with_password(credentials.password)
         self._opening = asyncio.Lock()
         self._connection: AbstractConnection | None = None
+        self._channel: AbstractChannel | None = None
         self._exchange: AbstractExchange | None = None
 
     async def publish(self, topic: str, message: Message) -> str:
@@ -52,18 +55,22 @@ class RabbitBroker:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._forget(exchange)
+            await self._forget(exchange)
             raise NotPublished("the connection was closed") from error
         except (exceptions.AMQPError, RuntimeError, OSError) as error:
-            self._forget(exchange)
+            await self._forget(exchange)
             raise NotPublished(_described(error)) from error
         return message.id
 
-    def _forget(self, exchange: AbstractExchange | None) -> None:
+    async def _forget(self, exchange: AbstractExchange | None) -> None:
         """Make another connection next time: one that broke does not always know it. Others may
         have done so already."""
-        if exchange is self._exchange:
-            self._exchange = self._connection = None
+        if exchange is not self._exchange or self._connection is None:
+            return
+        broken, self._exchange, self._connection = self._connection, None, None
+        with contextlib.suppress(exceptions.AMQPError, RuntimeError, OSError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await broken.close()
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -73,8 +80,7 @@ class RabbitBroker:
         """Raises NotPublished."""
         async with self._opening:
             known = self._exchange
-            alive = self._connection is not None and not self._connection.is_closed
-            if known is not None and alive and not known.channel.is_closed:
+            if known is not None and self._channel is not None and not self._channel.is_closed:
                 return known
             try:
                 self._exchange = await self._opened()
@@ -88,7 +94,7 @@ class RabbitBroker:
                 why = f"there is no exchange {self._settings.exchange!r}"
                 raise NotPublished(why, again=False, unwell=False) from error
             except (exceptions.AMQPError, RuntimeError, OSError) as error:
-                self._forget(known)
+                await self._forget(known)
                 raise NotPublished(_described(error)) from error
             return self._exchange
 
@@ -101,6 +107,7 @@ class RabbitBroker:
                 self._url, timeout=_CONNECT_SECONDS, **options
             )
         channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+        self._channel = channel
         if not self._settings.exchange:
             return channel.default_exchange
         return await channel.get_exchange(self._settings.exchange, ensure=True)
