@@ -24,9 +24,14 @@ from gnomon.store.postgres.retention import partitions
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def _play_alone(number: int) -> None:
     events = sum(play_alone(random.Random(seed)) for seed in range(number))
-    sys.stdout.write(f"{number} workflows on the model alone, {events} events: nothing is broken\n")
+    _tell(f"{number} workflows on the model alone, {events} events: nothing is broken")
 
 
 async def _find_planted(database: Database, incarnation: UUID) -> bool:
@@ -35,8 +40,7 @@ async def _find_planted(database: Database, incarnation: UUID) -> bool:
     for bug in PLANTED:
         after = await found_after(bug, database, SystemClock(), incarnation)
         told = "NOT FOUND" if after is None else f"found, by graph {after}"
-        sys.stdout.write(f"planted: {bug.trap}: {told}\n")
-        sys.stdout.flush()
+        _tell(f"planted: {bug.trap}: {told}")
         found = found and after is not None
     return found
 
@@ -59,20 +63,20 @@ async def _play_all(dsn: str, number: int | None) -> None:
         chance = random.Random(seed)
         run = ComparedRun(database, random_graph(chance), clock, incarnation)
         events += await play(run, chance, settlers=1 + seed % 3)
+    _tell(f"{number} workflows, {events} events: PostgreSQL and the model agree")
     held = 0
     for seed in range(number):
         chance = random.Random(seed)
         with_waits = HeldRun(database, random_graph(chance), clock, incarnation).with_held(chance)
         held += await play_held(with_waits, chance, 1 + seed % 3)
+    _tell(f"{number} with waits and maps, {held} events: they agree")
     undone = 0
     for seed in range(number // 2):
         chance = random.Random(seed)
         back = RolledBackRun(database, random_graph(chance), clock, incarnation)
         undone += await play_rollback(back.with_compensations(chance), chance, 1 + seed % 3)
+    _tell(f"{number // 2} rollbacks, {undone} nodes undone once, and in reverse")
     await database.close()
-    sys.stdout.write(f"{number} workflows, {events} events: PostgreSQL and the model agree\n")
-    sys.stdout.write(f"{number} with waits and maps, {held} events: they agree\n")
-    sys.stdout.write(f"{number // 2} rollbacks, {undone} nodes undone once, and in reverse\n")
 
 
 def main() -> None:
