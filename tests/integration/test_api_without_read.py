@@ -161,6 +161,7 @@ async def test_no_change_shows_what_may_not_be_read(
     refused = await call(secured, "POST", path, 422, {"input": {}}, headers=bearer(blind))
     assert CANARY not in str(refused)
     run = f"{RUNS}/{begun['run_id']}"
+    await told.of("signal_workflow_run", "POST", f"{run}/signals/go", 200, {"data": CANARY})
     for verb in ("pause", "resume", "cancel"):
         await told.of(f"{verb}_workflow_run", "POST", f"{run}/{verb}", 200)
     await told.of("delete_workflow", "DELETE", f"{WORKFLOWS}/w", 204)
