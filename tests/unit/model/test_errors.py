@@ -20,12 +20,13 @@ from gnomon.model.errors import (
     StoreError,
     Unauthenticated,
 )
+from gnomon.model.insight.transition import TransitionPlace
 
 ID = UUID(int=0x1234)
 BY_ANNOTATION: dict[Any, Any] = {
     str: "what-is-wrong", int: 4321, bool: True, UUID: ID, UUID | str: ID, UUID | None: ID,
     Sequence[UUID]: [ID, ID], Iterable[str]: ["viewer"],
-    Sequence[Mistake]: [Mistake("/a", "is wrong")],
+    Sequence[Mistake]: [Mistake("/a", "is wrong")], TransitionPlace: TransitionPlace(1234, 5),
 }  # fmt: skip
 # Under another name, or in the words alone.
 NOT_KEPT: dict[type, set[str]] = {

@@ -38,7 +38,7 @@ func call(url string) error {
 	}
 	submitted, err := client.SubmitTaskWithResponse(ctx,
 		&gnomon.SubmitTaskParams{IdempotencyKey: ptr("go-1")},
-		gnomon.SubmitTask{
+		gnomon.SubmitWithCallbacks{
 			TaskType:     "go.mail",
 			Payload:      map[string]string{"to": "a@b.c"},
 			Priority:     ptr(gnomon.PriorityHIGH),
@@ -87,7 +87,7 @@ func call(url string) error {
 		return err
 	}
 	refused, err := client.SubmitTaskWithResponse(ctx, nil,
-		gnomon.SubmitTask{TaskType: "go.mail", TimeoutSeconds: ptr(0.0)})
+		gnomon.SubmitWithCallbacks{TaskType: "go.mail", TimeoutSeconds: ptr(0.0)})
 	if err != nil {
 		return err
 	}
