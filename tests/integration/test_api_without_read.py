@@ -45,6 +45,7 @@ NODE = {
 _EVENT = """
 INSERT INTO gnomon.event (tenant_id, id, kind, at, detail) VALUES ('default', $1, $2, now(), '{}')
 """
+_END_RUN = "UPDATE gnomon.workflow_run SET state = 11, finished_at = gnomon.now() WHERE id = $1"
 Api = aiohttp.ClientSession
 
 
@@ -164,6 +165,11 @@ async def test_no_change_shows_what_may_not_be_read(
     await told.of("signal_workflow_run", "POST", f"{run}/signals/go", 200, {"data": CANARY})
     for verb in ("pause", "resume", "cancel"):
         await told.of(f"{verb}_workflow_run", "POST", f"{run}/{verb}", 200)
+    await told.of("roll_back_workflow_run", "POST", f"{run}/rollback", 200)
+    ended = await call(secured, "POST", RUNS, 202, ad_hoc, headers=full)
+    await connection.execute(_END_RUN, UUID(ended["run_id"]))
+    path = f"{RUNS}/{ended['run_id']}/retry"
+    await told.of("retry_workflow_run", "POST", path, 202, {"from": ["a"]})
     await told.of("delete_workflow", "DELETE", f"{WORKFLOWS}/w", 204)
 
     document = await call(secured, "GET", "/api/v1/openapi.json", 200)
@@ -172,14 +178,16 @@ async def test_no_change_shows_what_may_not_be_read(
         for name, method, _, role in operations(document)
         if method != "get" and role in (Role.SUBMIT, Role.OPERATE)
     }
-    # These answer with what was sent; whose answer is given again, the next test says.
-    assert changing - {"submit_task", "submit_batch", "create_cron_job"} == {*told.by_operation}
+    # These answer with what was sent; whose answer is given again, the next test says. Draining a
+    # session answers with nothing.
+    others = {"submit_task", "submit_batch", "create_cron_job", "drain_worker_session"}
+    assert changing - others == {*told.by_operation}
     receipt = {"task_id", "status"}
     assert told.by_operation["patch_task"] == told.by_operation["retry_task"] == receipt
     assert told.by_operation["patch_cron_job"] == {"cron_job_id", "name", "status"}
     assert told.by_operation["put_cron_job"] == {"change", "cron_job"}
     assert told.by_operation["put_workflow"] == {"name", "version"}
-    for verb in ("start", "pause", "resume", "cancel"):
+    for verb in ("start", "pause", "resume", "cancel", "roll_back", "retry"):
         assert told.by_operation[f"{verb}_workflow_run"] == {"run_id", "status"}
     assert told.by_operation["start_ad_hoc_run"] == {"run_id", "status"}
 

@@ -299,8 +299,8 @@ async def claim(
         except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
-    by_id = {delivery.key.id: delivery for delivery in claimed}
-    claimed = [by_id[task_id] for task_id in ids if task_id in by_id]
+    places = {task_id: place for place, task_id in enumerate(ids)}
+    claimed.sort(key=lambda delivery: places[delivery.key.id])
     return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
 
 
