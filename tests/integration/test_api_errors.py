@@ -100,7 +100,7 @@ REMEDIES: list[tuple[dict[str, Any], str]] = [
     (BODY | {"delivery": "twice"}, "at_least_once, at_most_once, exactly_once"),
     (BODY | {"delivery": "at_most_once", "retry_policy": {}}, "never tried again"),
     (BODY | {"execute_at": "2150-01-01T00:00:00"}, "2026-01-01T09:00:00Z"),
-    ({"task_type": "t", "target": {"type": "ftp"}}, "http, python"),
+    ({"task_type": "t", "target": {"type": "ftp"}}, "http, grpc, queue, python"),
 ]
 
 RAW = json.dumps(BODY)[:-1].encode()

@@ -297,7 +297,7 @@ def test_a_schedule_is_previewed_without_a_server() -> None:
         (["add", "x", *FAR, "--overlap", "never"], 2, "'never' is not one of"),
         (["add", "x", *FAR, "--payload", "{"], 2, "--payload is not JSON"),
         (["add", "x", *FAR, "--payload", "@none.json"], 2, "none.json cannot be read"),
-        (["add", "x", "--every", "5m", "--type", "f", "--method", "PUT"], 2, "for webhooks"),
+        (["add", "x", "--every", "5m", "--type", "f", "--method", "PUT"], 2, "are for URLs"),
         (["add", "x", *FAR], 1, "the API does not answer at http://127.0.0.1:1"),
         (["backfill", "x", "--from", "2026-01-01"], 2, "--to"),
     ],

@@ -63,8 +63,8 @@ def test_an_api_of_another_program(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["submit"], "give the URL of a webhook, or the handler's --type"),
-        (["submit", "--type", "f", "--method", "PUT"], "are for webhooks"),
+        (["submit"], "give the URL to call, or the handler's --type"),
+        (["submit", "--type", "f", "--method", "PUT"], "are for URLs"),
         (["submit", "http://x/", "--payload", "{"], "--payload is not JSON"),
         (["submit", "http://x/", "--payload-file", "none.json"], "none.json cannot be read"),
         (["submit", "http://x/", "--delay", "5 parsecs"], "is not a duration like"),

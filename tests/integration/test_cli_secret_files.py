@@ -18,6 +18,8 @@ SECRET_WORDS = ("key", "secret", "password", "token", "jwt", "credential", "url"
 HARMLESS = {
     "gnomon limits set --key",
     "gnomon submit --idempotency-key",
+    "gnomon submit --message-key",
+    "gnomon cron add --message-key",
     "gnomon cron trigger --idempotency-key",
     "gnomon cron add --url",
     "gnomon worker --url",

@@ -206,15 +206,6 @@ async def test_what_is_not_due_by_the_databases_clock_is_not_claimed(
     assert row["started_at"] >= row["due_at"]
 
 
-async def test_a_key_that_is_asked_for_twice_is_delivered_once(
-    database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID
-) -> None:
-    now = await database_now(connection)
-    first, second = await store(database, submission(now), submission(now))
-    claimed = (await dispatch.claim(node, [second, first, second])).deliveries
-    assert sorted(delivery.key for delivery in claimed) == sorted([first, second])
-
-
 @pytest.mark.parametrize("state", [s for s in State if s not in (State.WAITING, State.RUNNING)])
 async def test_only_what_waits_is_claimed(
     database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID, state: State
