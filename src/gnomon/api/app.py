@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
 
 from litestar import Litestar
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
@@ -46,6 +45,7 @@ from gnomon.api.tasks import (
 )
 from gnomon.api.workers import worker_sessions
 from gnomon.api.workflows import runs, signals, workflows
+from gnomon.version import VERSION
 
 
 def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> ASGIApp:
@@ -115,5 +115,5 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
         logging_config=None,
     )
     access.check(app)
-    app.state.openapi = document(app, version("gnomon"))
+    app.state.openapi = document(app, VERSION)
     return app
