@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from bench import claim as claiming
 from bench import compare as comparing
+from bench import counting as adding_up
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
 from bench import limits as limiting
@@ -125,6 +126,21 @@ def watching(
         f"A drain beside {dashboards} dashboards, and beside none",
         lambda stage, progress: watching_pages.run(stage, tasks, pairs, dashboards, progress),
         {"tasks": tasks, "pairs": pairs, "dashboards": dashboards},
+        json,
+    )
+
+
+@app.command()
+def counting(
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 100_000,
+    pairs: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
+    json: Json = None,
+) -> None:
+    """Measure what metrics and activity cost a task, in alternating pairs."""
+    _run(
+        "A drain that is counted, and one that is not",
+        lambda stage, progress: adding_up.run(stage, tasks, pairs, progress),
+        {"tasks": tasks, "pairs": pairs},
         json,
     )
 

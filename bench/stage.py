@@ -63,8 +63,8 @@ class Arena:
             yield process
 
     @asynccontextmanager
-    async def node(self) -> AsyncIterator[Process]:
-        async with gnomon("scheduler", self.dsn, self.folder, self.tree) as process:
+    async def node(self, **settings: str) -> AsyncIterator[Process]:
+        async with gnomon("scheduler", self.dsn, self.folder, self.tree, **settings) as process:
             yield process
 
     @asynccontextmanager

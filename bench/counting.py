@@ -1,0 +1,86 @@
+"""What metrics and activity cost: the processor time of a task, counted and not, in turn."""
+
+from statistics import median
+
+import msgspec
+from rich.progress import Progress
+
+from bench.drain import SLOWEST_RATE, START_SECONDS
+from bench.functions import APP
+from bench.results import BenchError, Findings, Measure, Tally, at_most
+from bench.rounds import median_interval, turns
+from bench.stage import Stage
+from bench.usage import cpu_seconds
+from gnomon.model.targets.target import PythonTarget
+
+GOAL = 1.02
+MICRO = 1e6
+APPS = {"counted": APP, "uncounted": "bench.uncounted:app"}
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What a drain cost, in microseconds of the processor for each task."""
+
+    node: float
+    postgresql: float
+
+    @property
+    def all(self) -> float:
+        return self.node + self.postgresql
+
+
+async def run(stage: Stage, tasks: int, pairs: int, progress: Progress) -> Findings:
+    findings = Findings()
+    bar = progress.add_task("", total=pairs * len(APPS))
+    spent: dict[str, list[Spent]] = {way: [] for way in APPS}
+    for pair in turns(list(APPS), pairs):
+        for way in pair:
+            progress.update(bar, description=way)
+            one, tally = await _drain(stage, tasks, way)
+            findings.add([], tally)
+            spent[way].append(one)
+            progress.advance(bar)
+    findings.add(_measures(spent["counted"], spent["uncounted"]))
+    return findings
+
+
+async def _drain(stage: Stage, tasks: int, way: str) -> tuple[Spent, Tally]:
+    async with stage.arena() as arena:
+        await arena.preload(PythonTarget("noop"), tasks)
+        before = _cpu(stage.server.pid)
+        async with arena.node(node_app=APPS[way]) as node:
+            at_ready = _cpu(node.pid)
+            await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
+            used = _cpu(node.pid) - at_ready
+            database = _cpu(stage.server.pid) - before
+        tally = Tally(f"drain_{way}", tasks, await arena.completed())
+    return Spent(used / tasks * MICRO, database / tasks * MICRO), tally
+
+
+def _cpu(pid: int) -> float:
+    seconds = cpu_seconds(pid)
+    if seconds is None:
+        raise BenchError("this system does not tell the processor time of a process")
+    return seconds
+
+
+def _measures(counted: list[Spent], uncounted: list[Spent]) -> list[Measure]:
+    ratios = [one.all / other.all for one, other in zip(counted, uncounted, strict=True)]
+    interval = median_interval(ratios)
+    note = (
+        f"of {', '.join(f'{ratio:.3f}' for ratio in ratios)}; between {interval.low:.3f} and "
+        f"{interval.high:.3f} with {interval.confidence:.0%}"
+    )
+    return [
+        Measure("counted_cpu", "a task, counted", median(each.all for each in counted), "µs",
+                note=_shares(counted)),
+        Measure("uncounted_cpu", "a task, not counted", median(each.all for each in uncounted),
+                "µs", note=_shares(uncounted)),
+        Measure("counting_ratio", "ratio, median of pairs", median(ratios), "", at_most(GOAL),
+                note),
+    ]  # fmt: skip
+
+
+def _shares(drains: list[Spent]) -> str:
+    node = median(each.node for each in drains)
+    return f"node {node:.1f}, PostgreSQL {median(each.postgresql for each in drains):.1f}"
