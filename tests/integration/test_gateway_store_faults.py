@@ -2,73 +2,19 @@
 
 from contextlib import suppress
 from itertools import cycle
-from typing import Any, cast
 
 from tests.integration.api_calls import Api, submitted
+from tests.integration.desk_sessions import Session, delivered, gateway_of, opened, settled
 from tests.integration.faulty import CLASSES, Cranked, Faults, cranked, statements_of_sessions
 from tests.integration.remote_workers import task_for
 from tests.integration.support import Connection
 
 from gnomon.model.errors import StoreError
-from gnomon.node.remote.conversation import PendingPoll
-from gnomon.node.remote.desk import SessionCaller, SessionDesk
-from gnomon.pipe.http.messages import (
-    Poll,
-    PollAnswer,
-    SessionOpened,
-    SessionOpening,
-    TaskClaim,
-    WorkerProgress,
-    WorkerReport,
-)
+from gnomon.pipe.http.messages import TaskClaim, WorkerProgress
 from gnomon.wiring.gateway import GatewayAssembly
 
 # Asked by requests that have nothing to do with a gateway.
 OF_REQUESTS = {"list_worker_sessions", "drain_worker_session"}
-OPENING = SessionOpening(name="w", handlers=("mail",), slots=4)
-
-
-class Session:
-    """A worker, turned by hand, at the desk of a gateway."""
-
-    def __init__(self, desk: SessionDesk, opened: SessionOpened) -> None:
-        self.desk = desk
-        self.id = opened.session_id
-        self.caller = SessionCaller("default", None, opened.secret)
-        self.epoch = opened.epoch
-        self.sequence = 0
-
-    async def poll(self, slots: int = 0, **more: Any) -> PollAnswer:
-        self.sequence += 1
-        fields = {"epoch": self.epoch} | more
-        poll = Poll(sequence=self.sequence, slots=slots, wait_seconds=0.0, **fields)
-        heard = await self.desk.poll(self.id, self.caller, poll)
-        answer = await heard.wait() if isinstance(heard, PendingPoll) else heard
-        self.epoch = answer.epoch
-        return answer
-
-
-async def opened(desk: SessionDesk) -> Session:
-    return Session(desk, await desk.open(OPENING, SessionCaller("default", None)))
-
-
-async def delivered(crank: Cranked, session: Session) -> TaskClaim:
-    for _ in range(200):
-        await crank.turn()
-        for each in (await session.poll(1)).deliveries:
-            return TaskClaim(each.task_id, each.fence)
-    raise AssertionError("nothing was delivered")
-
-
-async def settled(crank: Cranked, session: Session, claim: TaskClaim) -> None:
-    report = WorkerReport(task_id=claim.task_id, fence=claim.fence, outcome="succeeded")
-    for _ in range(200):
-        answer = await session.poll(held=(claim,), reports=(report,))
-        if answer.acknowledged:
-            assert answer.acknowledged[0].accepted
-            return
-        await crank.turn()
-    raise AssertionError("it was not acknowledged")
 
 
 async def everything(crank: Cranked, session: Session, claim: TaskClaim) -> None:
@@ -82,7 +28,7 @@ async def everything(crank: Cranked, session: Session, claim: TaskClaim) -> None
         await desk.beat(session.id, session.caller)
     note = WorkerProgress(task_id=claim.task_id, fence=claim.fence, fraction=0.5)
     await session.poll(2, held=(claim,), progress=(note,))
-    pipe = cast("GatewayAssembly", crank.assembly)._sessions
+    pipe = gateway_of(crank)._sessions
     for each in pipe.sessions.values():
         each.trusted_until = crank.clock.monotonic() + 1.0  # about to run out, as far as it knows
     await crank.turn(2)
@@ -99,7 +45,7 @@ async def test_every_statement_of_sessions_may_fail(
     asked = statements_of_sessions() - OF_REQUESTS
     classes = cycle(CLASSES.values())
     async with cranked(database_dsn, faults, GatewayAssembly) as crank:
-        desk = cast("GatewayAssembly", crank.assembly).desk
+        desk = gateway_of(crank).desk
         session = await opened(desk)
         for name in sorted(asked):
             await submitted(api, task_for())

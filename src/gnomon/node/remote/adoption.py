@@ -5,6 +5,8 @@ long as they do: it watches their rows, or, where it is dead, its permits are ke
 gnomon.drop_dead_leases).
 """
 
+from uuid import UUID
+
 import structlog
 
 from gnomon.clock import Clock
@@ -17,7 +19,7 @@ from gnomon.node.run.preemption_order import gives_way
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.http.http_pipe import HttpPipe
 from gnomon.pipe.http.session import RemoteExecution, WorkerSession
-from gnomon.store.ports.worker_sessions import HeldTask, KeptSession
+from gnomon.store.ports.worker_sessions import AdoptedSession, HeldTask, KeptSession
 from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSessions
 
 log = structlog.get_logger("gnomon.gateway")
@@ -47,9 +49,10 @@ class Adoption:
     async def adopt(self, kept: KeptSession, epoch: str) -> WorkerSession:
         """Take a session over, with what runs on it. Raises WorkerSessionGone, StoreError."""
         asked_at = self._clock.monotonic()
-        if not await self.store.adopt(kept.incarnation, self.lease.incarnation):
+        adopted = await self.store.adopt(kept.incarnation, self.lease.incarnation)
+        if adopted is None:
             raise WorkerSessionGone(kept.incarnation)
-        rows = await self.store.held([kept.incarnation])
+        rows = await self._rows(kept.incarnation)
         before = self._pipe.sessions.get(kept.incarnation)
         session = WorkerSession(
             kept.incarnation, kept.name, kept.pool, kept.slots, kept.secret, epoch
@@ -58,7 +61,8 @@ class Adoption:
             session.reporting, session.receipts = before.reporting, before.receipts
             session.sequence = before.sequence
             self.let_go(before)
-        executions = [e for row in rows if (e := self._execution(session, row)) is not None]
+        found = (self._execution(session, row, adopted) for row in rows)
+        executions = [execution for execution in found if execution is not None]
         self._claims.adopted([e.delivery for e in executions])
         self._conversation.take_over(session, executions)
         session.trusted_until = asked_at + kept.lease_seconds
@@ -66,6 +70,15 @@ class Adoption:
         self._pipe.add(session)
         log.info("adopted a worker session", session=kept.name, tasks=len(executions))
         return session
+
+    async def _rows(self, incarnation: UUID) -> list[HeldTask]:
+        """What runs on a session. Where this gateway may have a claim for it under way, that is
+        answered first: its tasks would be taken both for what the worker had before, which is
+        released where it does not have it, and for what is to be delivered."""
+        if incarnation not in self._pipe.sessions:
+            return await self.store.held([incarnation])
+        async with self.held.claiming:
+            return await self.store.held([incarnation])
 
     def let_go(self, session: WorkerSession) -> None:
         """It is over, or another gateway's. What it has may run on."""
@@ -125,8 +138,12 @@ class Adoption:
         self._claims.settled([Report(execution.delivery) for execution in ended])
         return len(ended)
 
-    def _execution(self, session: WorkerSession, row: HeldTask) -> RemoteExecution | None:
-        """What runs by a row; None where its report is being written."""
+    def _execution(
+        self, session: WorkerSession, row: HeldTask, adopted: AdoptedSession
+    ) -> RemoteExecution | None:
+        """What runs by a row; None where its report is being written. What another gateway has had
+        meanwhile is never delivered again from here: that one may release it still, by a poll
+        that came late."""
         key, fence = row.task.key, row.task.fence
         if session.reporting.get(key) == fence:
             return None
@@ -134,6 +151,8 @@ class Adoption:
         if departed is not None and departed.delivery.fence == fence:
             del self._departed[key]
             execution = departed
+            if not adopted.was_own:
+                self._pipe.forget_payload(execution)
         else:
             execution = _execution_of(row)
             execution.adopted = True

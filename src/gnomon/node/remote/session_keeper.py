@@ -76,14 +76,19 @@ class SessionKeeper:
 
     async def reconcile(self) -> int:
         """Release what sessions have by their rows, and nobody knows: claims whose answers were
-        lost. And have what was cancelled unheard end. Gives how many were released."""
+        lost. And have what was cancelled unheard end. Gives how many were released. What a session
+        has that another gateway claims for is known there: this one may not have heard that it
+        was adopted."""
         async with self._held.claiming:
             before = dict(self._held.fences)
             sessions = {i: s for i, s in self._pipe.sessions.items() if s.synced}
             rows = await self._store.held(list(sessions)) if sessions else []
         unknown = []
+        own = self._membership.lease.incarnation
         for row in rows:
             task = row.task
+            if row.gateway != own:
+                continue
             if task.cancel_requested:
                 self._conversation.stop(task.key, "cancelled")
             if before.get(task.key) != task.fence and not self._held.holds(task.key, task.fence):

@@ -47,6 +47,12 @@ class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float  # left of its lease; negative where it has run out
 
 
+class AdoptedSession(msgspec.Struct, frozen=True):
+    """A session that a gateway has taken."""
+
+    was_own: bool  # already, and so no other gateway has had it since
+
+
 class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     """A living session, as its tenant sees it."""
 
@@ -78,3 +84,4 @@ class HeldTask(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool
     timeout_seconds: float
     started_at: float
+    gateway: UUID | None  # that claims for its session

@@ -8,6 +8,7 @@ import msgspec
 
 from gnomon.model.fleet.pool import Pool
 from gnomon.store.ports.worker_sessions import (
+    AdoptedSession,
     ChangedSession,
     HeldTask,
     KeptSession,
@@ -63,10 +64,10 @@ class PostgresWorkerSessions:
         rows = await self._database.fetch("list_worker_sessions", tenant_id, most)
         return [_listed(row) for row in rows]
 
-    async def adopt(self, incarnation: UUID, gateway: UUID) -> bool:
-        """Let this gateway alone claim for the session from now on; False where it is dead."""
+    async def adopt(self, incarnation: UUID, gateway: UUID) -> AdoptedSession | None:
+        """Let this gateway alone claim for the session from now on; None where it is dead."""
         row = await self._database.fetchrow("adopt_worker_session", incarnation, gateway)
-        return row is not None
+        return None if row is None else AdoptedSession(was_own=row["was_own"])
 
     async def renew(self, incarnations: Sequence[UUID], lease: float) -> set[UUID]:
         """Extend the leases of these; gives those that were not declared dead."""
@@ -97,6 +98,7 @@ class PostgresWorkerSessions:
                 preemptible=row["preemptible"],
                 timeout_seconds=row["timeout_seconds"],
                 started_at=row["started_at"],
+                gateway=row["gateway"],
             )
             for row in rows
         ]
