@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
-from proof.campaigns.expectations import Case, Faults, Limits, cases, spends, surplus
+from proof.campaigns.expectations import Case, Faults, Limits, Surplus, cases, spends, surplus
 from proof.campaigns.history import Call, Changed, Effect, Final, History, Submitted
 
 SHOWN = 20  # of each kind
@@ -105,7 +105,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def judge(history: History, limits: Limits | None = None) -> Judgement:
     """Ask when all should be over."""
     limits = limits or Limits()
-    faults = Faults(history.faults, history.lease, limits)
+    faults = Faults(history.faults, history.lease, limits, history.routes)
     findings = {kind: Finding() for kind in Kind}
     delays = []
     known = {case.n: case for case in cases(history)}
@@ -208,10 +208,15 @@ def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: one claim, two calls")
         elif asked.mode == "at_most_once":
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: at most one was promised")
-        elif any(faults.explain(earlier, call.began_at) for earlier in extra.instead_of):
-            yield Offence(Kind.START_EXPLAINED, case.n, why)
+        elif cause := _cause(extra, faults):
+            yield Offence(Kind.START_EXPLAINED, case.n, f"{why}: {cause}")
         else:
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: no fault explains it")
+
+
+def _cause(extra: Surplus, faults: Faults) -> str | None:
+    causes = (faults.explain(earlier, extra.call.began_at) for earlier in extra.instead_of)
+    return next((cause for cause in causes if cause is not None), None)
 
 
 def _fences(calls: Sequence[Call]) -> str:
@@ -344,8 +349,10 @@ def _lost(case: Case, asked: Submitted, faults: Faults) -> bool:
     """Whether a fault can be why the end of a try was not heard of."""
     if case.calls:
         patience = asked.timeout_seconds
-        return any(faults.explain(call, call.began_at + patience) for call in case.calls)
-    return faults.touched(None, asked.due_at, float("inf"))
+        return any(
+            faults.explain(call, call.began_at + patience) is not None for call in case.calls
+        )
+    return faults.struck(asked.due_at)
 
 
 def _late(case: Case, faults: Faults, limits: Limits) -> Iterator[Offence]:

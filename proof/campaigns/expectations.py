@@ -3,7 +3,6 @@
 Pure, and knows nothing of Gnomon.
 """
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -16,13 +15,13 @@ from proof.campaigns.history import (
     Fault,
     Final,
     History,
+    Route,
     Submitted,
 )
+from proof.campaigns.session_losses import REMOTE, SessionLosses
 
 # Faults after which a process is gone, and what it ran with it.
 _DEADLY = ("kill", "crash_point", "skew")
-# Faults of an API process during which it does not answer remote workers.
-_AWAY = ("kill", "crash_point", "pause")
 _CLOSE_TO_TIMEOUT = 0.1  # seconds: a try is ended by a look every now and then
 
 
@@ -98,7 +97,7 @@ class Surplus(msgspec.Struct, frozen=True):
     """A call that would not have been made on a calm day."""
 
     call: Call
-    instead_of: Sequence[Call]  # the calls before it, of which one should have been the last
+    instead_of: Sequence[Call]  # the calls before it, of which the outcome of one was lost
     same_fence: bool  # as an earlier one: a claim leads to one call, whatever happens
 
 
@@ -109,8 +108,24 @@ def surplus(case: Case, asked: Submitted) -> Iterator[Surplus]:
         earlier = case.calls[:index]
         same_fence = any(before.fence == call.fence for before in earlier)
         if same_fence or index - count >= _allowed(case, asked, call):
-            yield Surplus(call, earlier[since:], same_fence)
+            yield Surplus(call, _lost(earlier[since:], earlier, asked, call), same_fence)
             count, since = count + 1, index
+
+
+def _lost(
+    since: Sequence[Call], earlier: Sequence[Call], asked: Submitted, call: Call
+) -> list[Call]:
+    """Those whose outcome can have been lost. A failure has its retry already; only where there are
+    more of them than retries, one may have been lost before that was spent."""
+    spent = {id(before) for before in earlier if _has_spent(before, asked, call)}
+    if len(spent) > asked.max_retries:
+        return list(since)
+    return [before for before in since if id(before) not in spent]
+
+
+def _has_spent(before: Call, asked: Submitted, call: Call) -> bool:
+    ended = before.ended_at is not None and before.ended_at <= call.began_at
+    return ended and spends(before, asked)
 
 
 def _allowed(case: Case, asked: Submitted, call: Call) -> int:
@@ -118,10 +133,7 @@ def _allowed(case: Case, asked: Submitted, call: Call) -> int:
     again = sum(c.asked_at <= call.began_at for c in case.possible("redrive"))
     if asked.mode == "at_most_once":
         return 1 + again
-    spent = sum(
-        spends(before, asked) and before.ended_at is not None and before.ended_at <= call.began_at
-        for before in case.calls
-    )
+    spent = sum(_has_spent(before, asked, call) for before in case.calls)
     return 1 + again + min(spent, asked.max_retries * (1 + again))
 
 
@@ -137,24 +149,41 @@ def spends(call: Call, asked: Submitted) -> bool:
 class Faults:
     """What the faults of a campaign can explain, and what not."""
 
-    def __init__(self, faults: Sequence[Fault], lease: float, limits: Limits) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], lease: float, limits: Limits, routes: Sequence[Route] = ()
+    ) -> None:
         self._faults = sorted((f for f in faults if f.took_effect), key=lambda f: f.at)
         self._lease = lease
         self._limits = limits
-        self._without_gateways = list(_without_gateways(self._faults, lease))
+        self._sessions = SessionLosses(self._faults, routes, lease, limits.aftermath)
 
-    def explain(self, earlier: Call, later_at: float) -> bool:
-        """Whether a fault can be why the outcome of `earlier` was not heard of by then."""
-        return self.touched(earlier.node, earlier.began_at, later_at)
+    def explain(self, earlier: Call, later_at: float) -> str | None:
+        """Which fault can be why the outcome of `earlier` was not heard of by then."""
+        if (earlier.node or "").startswith(REMOTE):
+            return self._sessions.explains(earlier, later_at)
+        fault = self._touching(earlier.node, earlier.began_at, later_at)
+        return None if fault is None else f"{fault.kind} of {fault.victim} at {fault.at:.3f}"
 
-    def touched(self, node: str | None, since: float, until: float) -> bool:
-        """Whether a node, or any where it is not known, or what all of them need was broken or
-        had just been mended at some time in between."""
+    def struck(self, since: float) -> bool:
+        """Whether whoever would have run a task was broken after this."""
+        return any(
+            not f.victim.startswith("api") and any(end >= since for _, end in _broken(f))
+            for f in self._faults
+        )
+
+    def _touching(self, node: str | None, since: float, until: float) -> Fault | None:
+        """A fault by which a node, or any where it is not known, or what all of them need was
+        broken or had just been mended at some time in between."""
         slack = self._lease + self._limits.aftermath
-        broken = [each for f in self._faults if _concerns(f, node) for each in _broken(f)]
-        if node is not None and node.startswith("worker"):
-            broken += self._without_gateways
-        return any(begin <= until and end + slack >= since for begin, end in broken)
+        return next(
+            (
+                fault
+                for fault in self._faults
+                if _concerns(fault, node)
+                and any(begin <= until and end + slack >= since for begin, end in _broken(fault))
+            ),
+            None,
+        )
 
     def delayed(self, since: float, until: float) -> bool:
         """Whether a fault can be why something did not start in this time."""
@@ -168,31 +197,19 @@ class Faults:
         deaths = (
             fault.at
             for fault in self._faults
-            if fault.kind in _DEADLY and _concerns(fault, call.node) and fault.at >= call.began_at
+            if fault.kind in _DEADLY
+            and (fault.victim == call.node or _concerns(fault, call.node))
+            and fault.at >= call.began_at
         )
         return min([*deaths, call.began_at + asked.timeout_seconds])
 
 
 def _concerns(fault: Fault, node: str | None) -> bool:
-    """An API starts nothing (a gateway's death repeats nothing, either), and a node or a worker
-    answers for nothing that another one runs."""
-    if fault.victim.startswith("api"):
+    """An API and a remote worker start nothing that nodes run, and a node answers for nothing that
+    another one runs."""
+    if fault.victim.startswith(("api", REMOTE)):
         return False
-    return node is None or fault.victim == node or not fault.victim.startswith(("node", "worker"))
-
-
-def _without_gateways(faults: Sequence[Fault], lease: float) -> Iterator[tuple[float, float]]:
-    """When remote workers could renew nothing: two API processes were away at once; or one, which
-    answered still, had no database for most of a lease."""
-    for fault in faults:
-        long = fault.healed_at - fault.at >= lease / 2
-        if fault.victim.startswith("api") and fault.kind == "black_hole" and long:
-            yield fault.at, fault.healed_at
-    away = [f for f in faults if f.victim.startswith("api") and f.kind in _AWAY]
-    for one, other in itertools.combinations(away, 2):
-        begin, end = max(one.at, other.at), min(one.healed_at, other.healed_at)
-        if one.victim != other.victim and begin < end:
-            yield begin, end
+    return node is None or fault.victim == node or not fault.victim.startswith("node")
 
 
 def _broken(fault: Fault) -> tuple[tuple[float, float], ...]:

@@ -82,6 +82,14 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class Route(msgspec.Struct, frozen=True):
+    """From when on a remote worker was led to a gateway."""
+
+    worker: str
+    gateway: str  # an API process
+    at: float
+
+
 class Final(msgspec.Struct, frozen=True, kw_only=True):
     """A task as PostgreSQL holds it in the end."""
 
@@ -114,6 +122,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[Fault] = []
     finals: list[Final] = []
     sightings: list[Sighting] = []
+    routes: list[Route] = []
 
 
 _T = TypeVar("_T", bound=msgspec.Struct)

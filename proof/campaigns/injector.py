@@ -41,6 +41,8 @@ class Injector:
     async def strike(self, planned: Planned) -> None:
         at = time.time()
         took_effect, detail = await self._striking[planned.kind](planned)
+        if planned.kind == "crash_point" and took_effect:
+            at = self._died_at(planned.victim, at)
         self._world.faults.append(
             Fault(
                 kind=planned.kind,
@@ -51,6 +53,11 @@ class Injector:
                 detail=detail,
             )
         )
+
+    def _died_at(self, name: str, since: float) -> float:
+        """When it came to the point at which it was to crash."""
+        deaths = (d.at for d in self._world.deaths if d.process == name and d.at >= since)
+        return min(deaths, default=since)
 
     # Processes
 

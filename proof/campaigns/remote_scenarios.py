@@ -45,13 +45,15 @@ async def rolling_gateways(seed: int, folder: Path, progress: Progress) -> Found
 
 async def _restart_gateway(world: World, number: int) -> None:
     """As a load balancer sees it: new connections go to the other one, then this one stops."""
-    name, other = world.api_names[number], world.api_ports[1 - number]
+    name, other = world.api_names[number], world.api_names[1 - number]
+    world.leaving.add(name)
     for worker in world.worker_names:
-        world.proxies[worker].retarget("127.0.0.1", other)
+        world.lead(worker, other)
     world.members[name].terminate()
     while world.alive(name):
         await asyncio.sleep(0.05)
     await world.until_serving(name)
+    world.leaving.discard(name)
 
 
 def _sessions(world: World, name: str) -> int:

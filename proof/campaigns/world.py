@@ -21,7 +21,7 @@ from proof.campaigns.boot import CRASH_FILE, MUTANT
 from proof.campaigns.cluster import Server, ServerEnded, Tmpfs, reserve_port
 from proof.campaigns.collect import Recorded, collect
 from proof.campaigns.foreign import Language, command_of
-from proof.campaigns.history import Fault, History
+from proof.campaigns.history import Fault, History, Route
 from proof.campaigns.member import Death, Member, environment
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.tools import faketime
@@ -87,7 +87,9 @@ class World:
         self.replica: Server | None = None
         self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
-        self._gateways: dict[str, str] = {}  # of remote workers
+        self.routes: list[Route] = []  # of remote workers to their gateways, in their order
+        self._led: dict[str, str] = {}  # the last of these
+        self.leaving: set[str] = set()  # API processes that no worker is led to
         self._restarts: dict[str, float] = {}  # when to start what has ended (monotonic)
         self._one_at_a_time = asyncio.Lock()  # who stops and starts PostgreSQL
 
@@ -226,6 +228,7 @@ class World:
             faults=list(self.faults),
             finals=found.finals,
             sightings=list(self.audit.sightings),
+            routes=list(self.routes),
         )
 
     # How it is made
@@ -244,8 +247,8 @@ class World:
             await self._add(name, "scheduler", node_slots=self.options.slots)
         languages = itertools.cycle(self.options.languages)
         for number, name in enumerate(self.worker_names):
-            self._gateways[name] = self.api_names[number % len(self.api_names)]
-            await self._add_worker(name, next(languages))
+            gateway = self.api_names[number % len(self.api_names)]
+            await self._add_worker(name, next(languages), gateway)
         self.audit = Audit(self.dsn)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
@@ -312,10 +315,11 @@ class World:
             return {"gateway_lease_seconds": self.options.lease}
         return {"node_app": "proof.campaigns.handlers:app"}
 
-    async def _add_worker(self, name: str, language: Language) -> None:
+    async def _add_worker(self, name: str, language: Language, gateway: str) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
-        proxy = Proxy(("127.0.0.1", self._port(self._gateways[name])), of_postgres=False)
+        proxy = Proxy(("127.0.0.1", self._port(gateway)), of_postgres=False)
         self.proxies[name] = await self._stack.enter_async_context(proxy)
+        self.lead(name, gateway)
         environ = environment(
             self.folder,
             url=f"http://127.0.0.1:{proxy.port}",
@@ -400,11 +404,17 @@ class World:
         for number, worker in enumerate(self.worker_names):
             first = number % len(self.api_names)
             order = (*self.api_names[first:], *self.api_names[:first])
-            serving = next((name for name in order if self.serving(name)), None)
-            if serving is not None and serving != self._gateways.get(worker, serving):
-                self._gateways[worker] = serving
-                self.proxies[worker].retarget("127.0.0.1", self._port(serving))
+            fit = (name for name in order if self.serving(name) and name not in self.leaving)
+            serving = next(fit, None)
+            if serving is not None and self._led.get(worker, serving) != serving:
+                self.lead(worker, serving)
                 self.proxies[worker].cut()
+
+    def lead(self, worker: str, gateway: str) -> None:
+        """Have new connections of a remote worker lead to this API process."""
+        self._led[worker] = gateway
+        self.routes.append(Route(worker, gateway, time.time()))
+        self.proxies[worker].retarget("127.0.0.1", self._port(gateway))
 
     def _port(self, api: str) -> int:
         return self.api_ports[self.api_names.index(api)]

@@ -1,12 +1,10 @@
-"""Plans of campaigns with remote workers, and what their faults explain."""
+"""Plans of campaigns with remote workers."""
 
 from collections import Counter
 
 import msgspec
 from proof.campaigns import points
-from proof.campaigns.expectations import Faults, Limits
 from proof.campaigns.faults import WORKER_POINTS, Planned
-from proof.campaigns.history import Call, Fault
 from proof.campaigns.setup import Setup
 
 SETUP = Setup(seconds=1080.0, workers=3, apis=2, nodes=1)
@@ -36,30 +34,9 @@ def test_the_points_of_workers_and_gateways_exist() -> None:
     assert of_api <= set(points.NODE_POINTS + points.API_POINTS)
 
 
-def test_a_time_without_gateways_explains_repeats_of_workers_and_the_death_of_one_does_not() -> (
-    None
-):
-    call = Call(n=1, run_id="a", attempt=1, fence=1, began_at=100.0, node="worker-1")
-    one, other = (
-        Fault(kind="kill", victim=victim, at=at, healed_at=at + 5.0, took_effect=True)
-        for victim, at in (("api-1", 100.1), ("api-2", 102.0))
-    )
-    for faults, explains in (([one], False), ([one, other], True)):
-        assert Faults(faults, 3.0, Limits()).explain(call, 106.0) is explains
-
-
 def test_crash_points_are_for_workers_in_python() -> None:
     setup = msgspec.structs.replace(SETUP, languages=("python", "javascript", "go"))
     of_workers = {p.victim for p in setup.planned() if p.point and p.victim.startswith("worker")}
     assert of_workers == {"worker-1"}
     struck = {p.victim for p in setup.planned() if p.kind == "kill"}
     assert set(setup.worker_names) <= struck
-
-
-def test_the_death_of_a_worker_explains_its_own_repeats_alone() -> None:
-    call = Call(n=1, run_id="a", attempt=1, fence=1, began_at=100.0, node="worker-1")
-    for victim, explains in (("worker-1", True), ("worker-2", False), ("api-1", False)):
-        fault = Fault(
-            kind="kill", victim=victim, at=100.1, healed_at=101.0, took_effect=True, detail=""
-        )
-        assert Faults([fault], 3.0, Limits()).explain(call, 103.0) is explains

@@ -1,0 +1,118 @@
+"""When the sessions of remote workers can have been lost, from the faults and from the gateways
+that the workers were led to. Pure.
+
+What runs on a remote worker is started elsewhere only when its session is lost, and that only when
+no beat came through for a whole lease. A beat comes every third of a lease, so a shorter silence
+loses nothing: a cut connection and a lost answer are none at all, and a gateway that dies is none
+for longer than its workers are led to it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from proof.campaigns.history import Call, Fault, Route
+
+_DEADLY = ("kill", "crash_point")
+_SILENT = ("pause", "black_hole", "delay")  # faults of a worker through which no beat may come
+_AWAY = ("kill", "crash_point", "pause", "black_hole")  # faults of a gateway, for its workers
+_POSTGRES = ("postgres_fast", "postgres_immediate")
+_SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
+REMOTE = "worker"  # how the names of remote workers begin
+
+
+class Silence(NamedTuple):
+    """A time in which no beat of a worker need have come through."""
+
+    begin: float
+    end: float
+    why: str
+
+
+class SessionLosses:
+    """Why what ran on a remote worker may have been started again."""
+
+    def __init__(
+        self, faults: Sequence[Fault], routes: Sequence[Route], lease: float, aftermath: float
+    ) -> None:
+        self._lease = lease
+        self._patience = lease + aftermath
+        self._deaths: dict[str, list[Fault]] = {}
+        self._silences: dict[str, list[Silence]] = {}
+        remote = [f for f in faults if not f.victim.startswith("node")]
+        for worker in {each.worker for each in routes} | {
+            f.victim for f in faults if f.victim.startswith(REMOTE)
+        }:
+            own = [f for f in remote if f.victim == worker or not f.victim.startswith(REMOTE)]
+            self._deaths[worker] = [f for f in own if f.victim == worker and f.kind in _DEADLY]
+            led = [each for each in routes if each.worker == worker]
+            self._silences[worker] = list(_merged(_silences(worker, own, led), lease / 3))
+        self._troubles = sorted(remote, key=lambda fault: fault.at)
+
+    def explains(self, call: Call, later_at: float) -> str | None:
+        """Why a call may have been lost before another one began at this time, if it may."""
+        worker = call.node or ""
+        unheard_until = self._unheard_until(call)
+        for death in self._deaths.get(worker, ()):
+            began_before = call.began_at <= death.at + _SEEN_WITHIN
+            if began_before and self._lost_by(death.at, later_at) and death.at <= unheard_until:
+                return f"{death.kind} of {worker} at {death.at:.3f}"
+        for silence in self._silences.get(worker, ()):
+            # It starts nothing that it has no lease for.
+            began_before = call.began_at <= max(silence.begin + self._lease, silence.end)
+            long = silence.end - silence.begin >= self._lease / 3
+            lost = long and self._lost_by(silence.begin, later_at)
+            if began_before and lost and silence.begin <= unheard_until:
+                return f"{silence.why} from {silence.begin:.3f} to {silence.end:.3f}"
+        return None
+
+    def _lost_by(self, silent_since: float, later_at: float) -> bool:
+        """Whether a lease can have ended: its last beat may have come a while before."""
+        return later_at >= silent_since + self._lease / 2
+
+    def _unheard_until(self, call: Call) -> float:
+        """How long it may take until its report is written, with all troubles on the way."""
+        if call.ended_at is None:
+            return math.inf
+        until = call.ended_at + self._patience
+        for fault in self._troubles:
+            own = fault.victim == call.node or not fault.victim.startswith(REMOTE)
+            if own and fault.at <= until and fault.healed_at >= call.began_at:
+                until = max(until, fault.healed_at + self._patience)
+        return until
+
+
+def _silences(worker: str, faults: Sequence[Fault], led: Sequence[Route]) -> Iterator[Silence]:
+    for fault in faults:
+        if fault.victim == worker and fault.kind in _SILENT:
+            yield Silence(fault.at, fault.healed_at, f"{fault.kind} of {worker}")
+        elif fault.kind in _POSTGRES:
+            yield Silence(fault.at, fault.healed_at, fault.kind)
+        elif fault.kind in _AWAY:
+            for begin, end in _times_at(led, fault.victim):
+                begin, end = max(begin, fault.at), min(end, fault.healed_at)
+                if begin < end:
+                    yield Silence(begin, end, f"{fault.kind} of {fault.victim}")
+
+
+def _times_at(led: Sequence[Route], gateway: str) -> Iterator[tuple[float, float]]:
+    """When a worker was led to a gateway."""
+    ends = [each.at for each in led[1:]] + [math.inf]
+    for route, end in zip(led, ends, strict=False):
+        if route.gateway == gateway:
+            yield route.at, end
+
+
+def _merged(silences: Iterable[Silence], gap: float) -> Iterator[Silence]:
+    """Those between which no beat need have come are one."""
+    last: Silence | None = None
+    for each in sorted(silences):
+        if last is not None and each.begin <= last.end + gap:
+            why = last.why if each.why in last.why else f"{last.why}, {each.why}"
+            last = Silence(last.begin, max(last.end, each.end), why)
+            continue
+        if last is not None:
+            yield last
+        last = each
+    if last is not None:
+        yield last
