@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/signal"
 	"strconv"
@@ -23,6 +24,7 @@ var handlers = map[string]Handler{
 	"go.fail": func(_ context.Context, task *Task) (any, error) {
 		return nil, Never{fmt.Errorf("no: %s", task.Payload)}
 	},
+	"go.odd": func(context.Context, *Task) (any, error) { return math.NaN(), nil }, // is no JSON
 	// Long work looks at its context, and says how far it is.
 	"go.count": func(ctx context.Context, task *Task) (any, error) {
 		var order struct{ Seconds int }

@@ -1,8 +1,6 @@
 // @ts-check
-// A remote worker for Gnomon: Node 20 or newer, no dependencies. The protocol is in
-// docs/reference/worker-protocol.md; `npx -p typescript -p @types/node tsc` checks the types.
-import { hostname } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
+// A remote worker for Gnomon without dependencies, for Node 20 and whatever else has `fetch`. The
+// protocol is in docs/reference/worker-protocol.md; `npx -p typescript tsc` checks the types.
 
 /**
  * @typedef {{ task_id: string, fence: number }} Claim
@@ -12,134 +10,134 @@ import { setTimeout as sleep } from "node:timers/promises";
  * @typedef {{ task: Task, signal: AbortSignal,
  *   progress: (fraction: number, message?: string) => void }} Context
  * @typedef {(payload: any, context: Context) => unknown} Handler
- * @typedef {{ url: string, handlers: Record<string, Handler>, key?: string, name?: string,
+ * @typedef {{ url: string, name: string, handlers: Record<string, Handler>, key?: string,
  *   slots?: number, drainSeconds?: number }} Options
  * @typedef {{ session_id: string, secret: string, epoch: string, lease_seconds: number,
- *   beat_seconds: number, poll_seconds: number }} Session
+ *   beat_seconds: number, poll_seconds: number }} Opened
  * @typedef {{ task: Task, abort: AbortController, report?: object, note?: object,
  *   granted?: (granted: boolean) => void }} Held
  */
 
 const MOST = 1000; // reports, questions and notes of progress in a poll
-const REFUSED = [401, 403, 404, 422]; // an opening: the key or the options are wrong
-const ms = () => performance.now();
+const now = () => performance.now() / 1000; // all times are in seconds
+/** @param {number} seconds */
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+/** With jitter. @param {number} failures */
+const pause = (failures) => sleep(Math.min(5, 0.1 * 2 ** failures) * (0.5 + Math.random() / 2));
 /** @param {Claim} of */
 const claim = ({ task_id, fence }) => ({ task_id, fence });
 /** @param {Claim} of */
 const id = ({ task_id, fence }) => `${task_id}:${fence}`;
-/** Milliseconds, with jitter. @param {number} failures */
-const pause = (failures) => Math.min(5000, 100 * 2 ** Math.min(failures, 6)) * (0.5 + Math.random() / 2);
-/** @param {any} error */
-const isGone = (error) => [404, 410].includes(error.status);
 
 /** A handler throws any error to fail a task, with `retryable: false` or `retryAfterSeconds` if need be. */
 export class GnomonWorker {
-  /** @type {Map<string, Held>} */ held = new Map();
-  /** @type {Session} */ session;
-  news = () => {}; // there is something to say
-  draining = false;
-  drainUntil = 0;
-  trustedUntil = 0; // by its lease; later it starts nothing
-  lost = false;
-  sequence = 0;
+  drainUntil = Infinity;
+  /** @type {Session | undefined} */ session;
 
   /** @param {Options} options */
   constructor(options) {
-    this.options = { slots: 50, name: `${hostname()}:${process.pid}`, drainSeconds: 20, ...options };
-    this.root = `${options.url.replace(/\/+$/, "")}/api/v1/worker-sessions`;
+    this.options = { slots: 50, drainSeconds: 20, key: "", ...options };
   }
 
-  /** Run until SIGTERM or SIGINT; then end what runs, report it, and leave. */
+  get draining() {
+    return this.drainUntil < Infinity;
+  }
+
+  /** Serve until `drain` is called, here or by the gateway's command. */
   async run() {
-    for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => this.drain());
     for (let failures = 0, first = true; !this.draining; ) {
       try {
-        await this.open();
+        this.session = new Session(this);
+        await this.session.open();
         console.error(`worker started at ${this.options.url} as ${this.options.name}`);
         [failures, first] = [0, false];
-        await this.serve();
-      } catch (error) {
-        if (first && REFUSED.includes(error.status)) throw error;
+        await this.session.serve();
+      } catch (/** @type {any} */ error) {
+        if (first && [401, 403, 404, 422].includes(error.status)) throw error; // wrong key or options
         console.error(`no session: ${error.message}`);
-        await sleep(pause(failures++));
+        await pause(failures++);
       }
     }
   }
 
+  /** Start nothing more, end what runs, report it, and leave. */
   drain() {
-    if (!this.draining) this.drainUntil = ms() + this.options.drainSeconds * 1000;
-    this.draining = true;
-    this.news();
+    this.drainUntil = Math.min(this.drainUntil, now() + this.options.drainSeconds);
+    this.session?.news();
+  }
+}
+
+/** One session: what comes late for it changes nothing of the next. */
+class Session {
+  /** @type {Map<string, Held>} */ held = new Map();
+  /** @type {Opened} */ opened;
+  news = () => {}; // there is something to say
+  sequence = 0;
+  trustedUntil = 0; // by its lease; later it starts nothing
+  lost = false;
+
+  /** @param {GnomonWorker} worker */
+  constructor(worker) {
+    this.worker = worker;
+    this.root = `${worker.options.url.replace(/\/+$/, "")}/api/v1/worker-sessions`;
   }
 
   async open() {
-    const { name, slots, handlers } = this.options;
-    const asked = ms();
+    const { name, slots, handlers } = this.worker.options;
+    const asked = now();
     const body = { name, slots, handlers: Object.keys(handlers), client: "gnomon-example-js/1" };
-    this.session = await this.call("POST", "", body, 10);
+    this.opened = await this.call("POST", "", body, 10);
     this.renewed(asked);
-    [this.held, this.lost, this.sequence] = [new Map(), false, 0];
   }
 
   async serve() {
-    const beats = setInterval(() => this.beat(), this.session.beat_seconds * 1000);
-    const drained = () => this.draining && (this.held.size === 0 || ms() > this.drainUntil);
+    const beats = setInterval(() => this.beat(), this.opened.beat_seconds * 1000);
+    const drained = () => this.worker.draining && (this.held.size === 0 || now() > this.worker.drainUntil);
     for (let failures = 0; !this.lost && !drained(); ) {
       const news = new Promise((resolve) => (this.news = () => resolve(0)));
-      const [session, body] = [this.session, this.message()];
+      const body = this.message();
       const polling = this.poll(body).then(
-        (wait) => ((failures = 0), wait),
-        (error) => this.failed(session, error, failures++),
+        () => (failures = 0),
+        (error) => this.failed(error) || pause(failures++),
       );
       // One that only waits is followed by the next where there is something to say, which voids it.
       const urgent = body.reports.length + body.begin.length > 0;
-      await sleep(await (urgent ? polling : Promise.race([polling, news])));
+      await (urgent ? polling : Promise.race([polling, news]));
     }
     clearInterval(beats);
     for (const { abort } of this.held.values()) abort.abort("the session has ended");
-    if (!this.lost) await this.call("DELETE", `/${this.session.session_id}`, undefined, 10).catch(() => {});
+    if (!this.lost) await this.call("DELETE", `/${this.opened.session_id}`, undefined, 10).catch(() => {});
   }
 
-  /** A timer's: it stands still when the event loop does. */
-  async beat() {
-    const [session, asked] = [this.session, ms()];
-    try {
-      await this.call("POST", `/${session.session_id}/beat`, {}, session.lease_seconds / 4);
-      if (session === this.session) this.renewed(asked);
-    } catch (error) {
-      if (isGone(error)) this.lose(session, error);
-    }
+  /** By a timer, which stands still when the event loop does. */
+  beat() {
+    const asked = now();
+    const beating = this.call("POST", `/${this.opened.session_id}/beat`, {}, this.opened.lease_seconds / 4);
+    beating.then(() => this.renewed(asked), (error) => this.failed(error));
   }
 
   /** @param {number} asked */
   renewed(asked) {
-    this.trustedUntil = asked + this.session.lease_seconds * 800; // a fifth less than the gateway gives
+    this.trustedUntil = asked + this.opened.lease_seconds * 0.8; // a fifth less than the gateway gives
   }
 
-  /** @param {Session} session @param {Error} why */
-  lose(session, why) {
-    if (session !== this.session || this.lost) return;
-    console.error(`opening a new session: ${why.message}`);
-    this.lost = true;
-    this.news();
-  }
-
-  /** @param {Session} session @param {any} error @param {number} failures */
-  failed(session, error, failures) {
-    if (isGone(error)) this.lose(session, error);
-    else if (failures % 20 === 0) console.error(`the gateway cannot be polled: ${error.message}`);
-    return pause(failures);
+  /** Whether the session is over. @param {any} error */
+  failed(error) {
+    console.error(`the gateway: ${error.message}`);
+    if ([404, 410].includes(error.status)) this.lost = true;
+    if (this.lost) this.news();
+    return this.lost;
   }
 
   /** All that is to be said: the same again until it is answered. */
   message() {
     const held = [...this.held.values()];
-    const free = this.draining || ms() > this.trustedUntil ? 0 : this.options.slots - held.length;
+    const mayTake = !this.worker.draining && now() < this.trustedUntil;
     return {
       sequence: ++this.sequence,
-      epoch: this.session.epoch,
-      slots: Math.max(0, free),
-      wait_seconds: this.session.poll_seconds,
+      epoch: this.opened.epoch,
+      slots: mayTake ? Math.max(0, this.worker.options.slots - held.length) : 0,
+      wait_seconds: this.opened.poll_seconds,
       held: held.map((each) => claim(each.task)),
       reports: held.flatMap((each) => each.report ?? []).slice(0, MOST),
       begin: held.flatMap((each) => (each.granted ? claim(each.task) : [])).slice(0, MOST),
@@ -147,21 +145,16 @@ export class GnomonWorker {
     };
   }
 
-  /** @param {any} body @returns {Promise<number>} milliseconds to wait before the next */
+  /** @param {any} body */
   async poll(body) {
-    const [session, asked] = [this.session, ms()];
-    const path = `/${session.session_id}/poll`;
+    const asked = now();
+    const path = `/${this.opened.session_id}/poll`;
     const answer = await this.call("POST", path, body, body.wait_seconds + 10);
-    // Void: a newer one was sent, or the session is over.
-    if (body.sequence !== this.sequence || this.lost || session !== this.session) return 0;
+    if (body.sequence !== this.sequence || this.lost) return; // void
     const { acknowledged = [], begun = [], deliveries = [], cancel = [] } = answer;
     const said = acknowledged.length + begun.length + deliveries.length > 0;
-    const idle = !said && answer.epoch === session.epoch && ms() - asked < 50; // it did not wait
-    session.epoch = answer.epoch;
-    for (const note of body.progress) {
-      const held = this.held.get(id(note));
-      if (held?.note === note) delete held.note;
-    }
+    const idle = !said && answer.epoch === this.opened.epoch && now() - asked < 0.05;
+    this.opened.epoch = answer.epoch;
     for (const each of acknowledged) this.held.delete(id(each));
     for (const each of begun) this.held.get(id(each))?.granted?.(each.granted);
     for (const each of cancel) this.held.get(id(each))?.abort.abort(each.reason);
@@ -171,49 +164,48 @@ export class GnomonWorker {
       this.held.set(id(task), held);
       void this.execute(held);
     }
-    if (answer.command === "drain") this.drain();
-    return idle ? 100 : 0;
+    if (answer.command === "drain") this.worker.drain();
+    if (idle) await sleep(0.1); // it did not wait
   }
 
   /** @param {Held} held */
   async execute(held) {
     const { task, abort } = held;
-    const latest = ms() + task.start_within_seconds * 1000;
+    const latest = now() + task.start_within_seconds;
     const mayStart = () =>
-      ms() < Math.min(latest, this.trustedUntil) && !this.draining && !abort.signal.aborted;
+      now() < Math.min(latest, this.trustedUntil) && !this.worker.draining && !abort.signal.aborted;
     if (!mayStart() || (task.asks && !(await this.consent(held, latest))) || !mayStart())
-      return this.report(held, { outcome: "released" });
+      return this.tell(held, { report: { ...claim(task), outcome: "released" } });
     const started_at = new Date().toISOString();
     const cut = new Promise((_, reject) => abort.signal.addEventListener("abort", reject));
     const late = setTimeout(() => abort.abort("timeout"), task.timeout_seconds * 1000);
-    const progress = (/** @type {number} */ fraction, /** @type {string=} */ message) => {
-      held.note = { ...claim(task), fraction, message };
-      this.news();
-    };
-    const handler = this.options.handlers[task.task_type];
-    let report;
+    const progress = (/** @type {number} */ fraction, /** @type {string=} */ message) =>
+      this.tell(held, { note: { ...claim(task), fraction, message } });
+    const handler = this.worker.options.handlers[task.task_type];
+    let became;
     try {
       const work = (async () => handler(task.payload, { task, signal: abort.signal, progress }))();
-      report = { outcome: "succeeded", result: (await Promise.race([work, cut])) ?? null };
+      const result = JSON.stringify((await Promise.race([work, cut])) ?? null); // or it throws
+      became = { outcome: "succeeded", result: JSON.parse(result) };
     } catch (error) {
-      report = abort.signal.aborted ? cutShort(abort.signal.reason) : failure(error);
+      became = failure(error, abort.signal);
     }
     clearTimeout(late);
-    this.report(held, { ...report, started_at, finished_at: new Date().toISOString() });
+    const finished_at = new Date().toISOString();
+    this.tell(held, { report: { ...claim(task), ...became, started_at, finished_at } });
   }
 
   /** Ask whether it may begin. @param {Held} held @param {number} latest */
   async consent(held, latest) {
-    const granted = new Promise((resolve) => (held.granted = resolve));
-    this.news();
-    const said = await Promise.race([granted, sleep(Math.max(0, latest - ms()), false)]);
+    const granted = new Promise((resolve) => this.tell(held, { granted: resolve }));
+    const said = await Promise.race([granted, sleep(Math.max(0, latest - now()))]);
     delete held.granted;
     return said;
   }
 
-  /** @param {Held} held @param {object} became */
-  report(held, became) {
-    held.report = { ...claim(held.task), ...became };
+  /** With the next poll. @param {Held} held @param {Partial<Held>} what */
+  tell(held, what) {
+    Object.assign(held, what);
     this.news();
   }
 
@@ -221,8 +213,8 @@ export class GnomonWorker {
   async call(method, path, body, seconds) {
     /** @type {Record<string, string>} */
     const headers = { "Content-Type": "application/json" };
-    if (this.options.key) headers.Authorization = `Bearer ${this.options.key}`;
-    if (path) headers["gnomon-session-secret"] = this.session.secret;
+    if (this.worker.options.key) headers.Authorization = `Bearer ${this.worker.options.key}`;
+    if (path) headers["gnomon-session-secret"] = this.opened.secret;
     const signal = AbortSignal.timeout(seconds * 1000);
     const answer = await fetch(this.root + path, { method, headers, body: body && JSON.stringify(body), signal });
     const text = await answer.text();
@@ -231,17 +223,11 @@ export class GnomonWorker {
   }
 }
 
-/** @param {string} reason */
-const cutShort = (reason) =>
-  reason === "timeout"
-    ? { outcome: "timed_out", error: "did not end in time" }
-    : { outcome: "cancelled", error: reason };
-
-/** @param {any} error */
-const failure = (error) => ({
-  outcome: "failed",
-  error: String(error).slice(0, 2000),
-  traceback: String(error?.stack ?? "").slice(0, 16000) || undefined,
-  retryable: error?.retryable,
-  retry_after_seconds: error?.retryAfterSeconds,
-});
+/** What an execution that did not succeed came to. @param {any} error @param {AbortSignal} signal */
+function failure(error, signal) {
+  if (signal.aborted && signal.reason === "timeout") return { outcome: "timed_out" };
+  if (signal.aborted) return { outcome: "cancelled", error: signal.reason };
+  const { retryable, retryAfterSeconds: retry_after_seconds, stack } = Object(error);
+  const traceback = stack && String(stack).slice(0, 16000);
+  return { outcome: "failed", error: String(error).slice(0, 2000), traceback, retryable, retry_after_seconds };
+}

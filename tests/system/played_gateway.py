@@ -60,6 +60,10 @@ class PlayedGateway:
         self.refused = 0  # reports of stale fences
         self.lose_answers = 0  # polls that are done, and cut off before they are answered
         self.answer_instead: Callable[[], web.Response] | None = None
+        self.late = (
+            asyncio.Event()
+        )  # set: polls of sessions that ended while they waited are refused
+        self.late.set()
         self.command: str | None = None
         self.epoch = "1"
         self.puts: list[str] = []
@@ -109,6 +113,10 @@ class PlayedGateway:
                     task.fence += 1
 
         self._on_loop(declare)
+
+    def refuse_late(self, *, late: bool) -> None:
+        """Have polls that wait when their session ends refused only once this is over."""
+        self._on_loop(self.late.clear if late else self.late.set)
 
     def stop_listening(self) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
@@ -244,6 +252,7 @@ class PlayedGateway:
                 except TimeoutError:
                     break
         if key in self.dead and self.answer_instead is None:
+            await self.late.wait()
             return _problem(410, "the session was declared dead")
         if self.lose_answers:
             self.lose_answers -= 1

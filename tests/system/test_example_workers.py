@@ -1,5 +1,6 @@
 """The example workers for Node and in Go, against a gateway that plays tasks and faults."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import pytest
 from tests.system.example_workers import EXAMPLES, ExampleWorker, example_worker, go_worker
 from tests.system.example_workers import node_worker as node_command
+from tests.system.npm import node_modules
 from tests.system.played_gateway import KEY, PlayedGateway, PlayedTask
 from tests.waiting import eventually_sync
 
@@ -24,10 +26,16 @@ class Language(NamedTuple):
     command: list[str]
 
 
+@pytest.fixture(scope="module")
+def go_command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return go_worker(tmp_path_factory.mktemp("go"))
+
+
 @pytest.fixture(params=["js", "go"])
-def language(request: pytest.FixtureRequest, tmp_path: Path) -> Language:
-    command = node_command() if request.param == "js" else go_worker(tmp_path)
-    return Language(request.param, command)
+def language(request: pytest.FixtureRequest) -> Language:
+    if request.param == "js":
+        return Language("js", node_command())
+    return Language("go", request.getfixturevalue("go_command"))
 
 
 @pytest.fixture
@@ -63,13 +71,15 @@ def test_it_runs_tasks_and_reports_what_they_come_to(
         bad = gateway.submit(f"{name}.fail", {"reason": "never"})
         asks = gateway.submit(f"{name}.greet", {"name": "x"}, asks=True, delivery="at_most_once")
         slow = gateway.submit(f"{name}.count", {"seconds": 30}, timeout_seconds=1)
-        ended(*good, bad, asks, slow)
+        odd = gateway.submit(f"{name}.odd")
+        ended(*good, bad, asks, slow, odd)
     assert [(task.report or {})["result"] for task in good] == [f"hello {n}" for n in range(200)]
     assert bad.report is not None
     assert (bad.outcome, bad.report["retryable"]) == ("failed", False)
     assert "never" in bad.report["error"]
     assert (asks.outcome, asks.begun) == ("succeeded", True)
     assert slow.outcome == "timed_out"
+    assert odd.outcome == "failed"
     assert gateway.refused == 0
 
 
@@ -112,17 +122,23 @@ def test_what_it_ran_runs_elsewhere_when_it_was_killed_or_stopped(
     gateway: PlayedGateway, language: Language, tmp_path: Path
 ) -> None:
     with working(gateway, language, tmp_path) as worker:
-        task = gateway.submit(f"{language.prefix}.count", {"seconds": 3})
+        task = gateway.submit(f"{language.prefix}.count", {"seconds": 5})
         begun(gateway, task)
         first = next(iter(gateway.sessions))
+        gateway.refuse_late(late=True)
         os.kill(worker.process.pid, signal.SIGSTOP)
         gateway.kill(first)
-        time.sleep(LEASE + 0.5)  # beyond its lease
+        time.sleep(LEASE + 0.1)  # beyond its lease
         os.kill(worker.process.pid, signal.SIGCONT)
         eventually_sync(lambda: len(gateway.sessions) == 2, PATIENCE)
         eventually_sync(lambda: task.session not in (None, first), PATIENCE)
         second = task.session
         assert second is not None
+        gateway.refuse_late(late=False)  # the last word of the first session ends the second not
+        beats = gateway.sessions[second].beats
+        enough = len(beats) + 2
+        eventually_sync(lambda: len(beats) >= enough, PATIENCE)
+        assert len(gateway.sessions) == 2
         worker.process.kill()
         worker.process.wait()
         gateway.kill(second)
@@ -140,8 +156,22 @@ def test_a_key_that_is_refused_ends_it(
         assert "this key is not known" in worker.text
 
 
-def test_the_worker_in_go_is_formatted_and_vetted(tmp_path: Path) -> None:
-    go_worker(tmp_path)
+def test_the_types_of_the_worker_for_node_are_right() -> None:
+    """As `npx -p typescript tsc` does, with the version that the generated client is built with."""
+    lock = Path(__file__).parent / "generated_clients" / "typescript" / "package-lock.json"
+    modules = asyncio.run(node_modules(lock))
+    done = subprocess.run(
+        [*node_command()[:1], modules / "typescript" / "bin" / "tsc", "--project", "."],
+        cwd=EXAMPLES / "worker-typescript",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.usefixtures("go_command")
+def test_the_worker_in_go_is_formatted_and_vetted() -> None:
     for command in (["gofmt", "-l", "."], ["go", "vet", "./..."]):
         done = subprocess.run(
             command, cwd=EXAMPLES / "worker-go", capture_output=True, text=True, timeout=PATIENCE

@@ -37,9 +37,11 @@ function failIfAsked(n, fails) {
   }
 }
 
-await new GnomonWorker({
+const worker = new GnomonWorker({
   url: process.env.GNOMON_URL,
   name: process.env.GNOMON_NODE_NAME,
   slots: Number(process.env.GNOMON_NODE_SLOTS),
   handlers: { function: function_, thread: function_ },
-}).run();
+});
+process.on("SIGTERM", () => worker.drain());
+await worker.run();
