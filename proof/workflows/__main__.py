@@ -13,6 +13,7 @@ from proof.workflows.held import HeldRun, play_held
 from proof.workflows.planted import PLANTED, found_after
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
+from proof.workflows.spawned import SpawningRun, play_spawning
 
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.store.embedded import EmbeddedServer
@@ -70,6 +71,12 @@ async def _play_all(dsn: str, number: int | None) -> None:
         with_waits = HeldRun(database, random_graph(chance), clock, incarnation).with_held(chance)
         held += await play_held(with_waits, chance, 1 + seed % 3)
     _tell(f"{number} with waits and maps, {held} events: they agree")
+    spawned = 0
+    for seed in range(number):
+        chance = random.Random(seed)
+        spawning = SpawningRun(database, random_graph(chance, 30), clock, incarnation)
+        spawned += await play_spawning(spawning, chance, 1 + seed % 3)
+    _tell(f"{number} with nodes that spawn others, {spawned} events: they agree")
     undone = 0
     for seed in range(number // 2):
         chance = random.Random(seed)

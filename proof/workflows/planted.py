@@ -13,6 +13,7 @@ from uuid import UUID
 from proof.workflows.graphs import random_graph
 from proof.workflows.held import HeldRun, play_held
 from proof.workflows.runs import ComparedRun, play
+from proof.workflows.spawned import SpawningRun, play_spawning
 
 from gnomon.clock import Clock
 from gnomon.store.postgres.database import Database
@@ -88,6 +89,24 @@ PLANTED = (
         "gnomon.pass_nodes(k.tenants, k.ids, k.states, '{}', 0)",
         "release_nodes",
     ),
+    PlantedBug(
+        "a failed spawned node does not fail the node that has spawned it",
+        "bool_or(e.state = 2)",
+        "bool_or(e.state = 9)",
+        "join_spawned",
+    ),
+    PlantedBug(
+        "what a node has spawned is stored although its execution is stale",
+        "AND fence = $3 AND node = $4",
+        "AND fence >= $3 - 1000000 AND $4::uuid IS NOT NULL",
+        "hold_spawner",
+    ),
+    PlantedBug(
+        "a node does not stand for what it has spawned",
+        "SELECT $1, n.task_id, $3, false FROM new AS n",
+        "SELECT $1, n.task_id, $3, false FROM new AS n WHERE n.place > 1",
+        "bind_elements",
+    ),
 )
 
 
@@ -135,7 +154,11 @@ async def _found(database: Database, clock: Clock, incarnation: UUID) -> int | N
         graph = random_graph(chance, 30)
         try:
             async with asyncio.timeout(_PATIENCE):
-                if seed % 2:
+                if seed % 3 == 0:
+                    spawning = SpawningRun(database, graph, clock, incarnation)
+                    if await play_spawning(spawning, chance, 3, 150) == 150:
+                        return seed + 1
+                elif seed % 3 == 1:
                     await play(ComparedRun(database, graph, clock, incarnation), chance, 3)
                 else:
                     held = HeldRun(database, graph, clock, incarnation).with_held(chance)

@@ -34,7 +34,7 @@ _NODES = """
     FROM gnomon.workflow_node AS n
     LEFT JOIN gnomon.task AS t ON t.tenant_id = n.tenant_id AND t.id = n.task_id
     LEFT JOIN gnomon.workflow_result AS e ON e.tenant_id = n.tenant_id AND e.task_id = n.task_id
-    WHERE n.run_id = $1 AND n.place < 10000000 AND n.node <> ''
+    WHERE n.run_id = $1 AND n.place < $2 AND n.node <> ''
 """
 
 
@@ -44,6 +44,8 @@ class Different(AssertionError):
 
 class ComparedRun:
     """A run, as PostgreSQL and the model have it."""
+
+    nodes_below = 10_000_000  # in their places
 
     def __init__(self, database: Database, graph: Graph, clock: Clock, incarnation: UUID) -> None:
         self.model = RunProgress(graph)
@@ -177,10 +179,12 @@ class ComparedRun:
         """Raises Different where PostgreSQL has it otherwise than the model."""
         await self.take_steps()
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_NODES, self.run_id)
+            rows = await connection.fetch(_NODES, self.run_id, self.nodes_below)
             state = await connection.fetchval(
                 "SELECT state FROM gnomon.workflow_run WHERE id = $1", self.run_id
             )
+        if len(rows) != len(self.model.states):
+            raise Different(f"after {after}, {len(rows)} nodes, not {len(self.model.states)}")
         for row in rows:
             name = row["node"]
             found = self.state_of(row)

@@ -152,6 +152,7 @@ if TYPE_CHECKING:
     from gnomon.sdk.declaring.loading import load_app
     from gnomon.sdk.errors import (
         AppNotLoaded,
+        CannotSpawn,
         ExecutionLost,
         InvalidArguments,
         InvalidHandler,
@@ -199,6 +200,7 @@ __all__ = [
     "BulkRefusalInfo",
     "BulkSpec",
     "CallNext",
+    "CannotSpawn",
     "ChannelInfo",
     "Client",
     "ClientError",
@@ -498,6 +500,7 @@ _MODULES = {
     "gnomon.sdk.declaring.dependencies": ("Depends",),
     "gnomon.sdk.errors": (
         "AppNotLoaded",
+        "CannotSpawn",
         "ExecutionLost",
         "InvalidArguments",
         "InvalidHandler",

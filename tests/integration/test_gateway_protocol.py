@@ -12,6 +12,7 @@ from tests.integration.api_calls import TASKS, Api, call, submitted
 from tests.integration.identity import bearer, make_key, make_tenant
 from tests.integration.remote_workers import SESSIONS, TestedWorker, opened, task_for
 from tests.integration.support import Connection
+from tests.integration.workflow_calls import RUNS
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
@@ -302,6 +303,31 @@ async def test_texts_of_a_worker_are_bounded_and_storable(quick: Api) -> None:
     assert "2026" <= execution["started_at"] <= execution["finished_at"] < "2071"
 
 
+async def test_spawns_of_a_report_become_nodes_of_the_run(quick: Api) -> None:
+    worker = await opened(quick)
+    nodes = {"first": task_for(), "next": task_for(after=["first"])}
+    run = await call(quick, "POST", RUNS, 202, {"definition": {"nodes": nodes}})
+    delivery = await worker.next()
+    assert delivery["workflow_node"] == "first"
+    assert await worker.settle(
+        delivery, spawns=[{"task_type": "mail", "payload": n} for n in (1, 2)]
+    )
+    for number in range(2):
+        delivery = await worker.next()
+        assert delivery["workflow_node"] in ("first/0", "first/1")
+        url = {"task_type": "mail", "callback_url": "http://127.0.0.1/"}
+        assert await worker.settle(delivery, spawns=[url] if number else [])
+    found = await call(quick, "GET", f"{RUNS}/{run['run_id']}", 200)
+    assert (found["status"], found["nodes"][0]["spawned_ended"]) == ("FAILED", 1)
+    (dead,) = (await call(quick, "GET", "/api/v1/dead-letters", 200))["dead_letters"]
+    assert "/0/callback_url: is not for spawned tasks" in dead["last_error"]
+    plain = await submitted(quick, task_for())
+    delivery = await worker.next()
+    assert await worker.settle(delivery, spawns=[{"task_type": "mail"}])
+    failed = await call(quick, "GET", f"{TASKS}/{plain['task_id']}", 200)
+    assert "only a task of a workflow run can spawn" in failed["last_error"]
+
+
 async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     worker = await opened(api)
     path = f"{SESSIONS}/{worker.id}/poll"
@@ -361,6 +387,19 @@ async def test_a_key_binds_what_a_session_may_handle(database_dsn: str, database
         for wrong in ({"handlers": ["mail", "pay"]}, {"queues": ["us"]}, {"queues": None}):
             await call(api, "POST", SESSIONS, 403, good | wrong, headers=headers)
         worker = await opened(api, headers=headers, queues=["eu"])
+        nodes = {"definition": {"nodes": {"first": task_for(queue="eu")}}}
+        await call(api, "POST", RUNS, 202, nodes, headers=bearer(admin))
+        for spawned, refused in (
+            ({"task_type": "pay", "queue": "eu"}, "not for tasks of type pay"),
+            ({"task_type": "mail", "queue": "us"}, "not for its queue"),
+        ):
+            first = await worker.next()
+            assert await worker.settle(first, spawns=[spawned])
+            path = f"/api/v1/dead-letters/{first['task_id']}/retry"
+            dead = await call(api, "GET", f"{TASKS}/{first['task_id']}", 200, headers=bearer(admin))
+            assert refused in dead["last_error"]
+            await call(api, "POST", path, 202, headers=bearer(admin))
+        assert await worker.settle(await worker.next())
         for queue in ("eu", "us", None):
             await call(api, "POST", TASKS, 202, task_for(queue=queue), headers=bearer(admin))
         assert (await worker.next(slots=3))["queue"] == "eu"

@@ -8,6 +8,7 @@ from proof.workflows.graphs import random_graph
 from proof.workflows.held import HeldRun, play_held
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
+from proof.workflows.spawned import SpawningRun, play_spawning
 from tests.integration.support import joined
 
 from gnomon.clock import SystemClock
@@ -47,3 +48,14 @@ async def test_a_rollback_undoes_each_completed_node_once_and_in_reverse(
         run = RolledBackRun(database, random_graph(chance, 25), clock, incarnation)
         undone += await play_rollback(run.with_compensations(chance), chance, settlers)
     assert undone > 20
+
+
+@pytest.mark.parametrize("settlers", [1, 3])
+async def test_what_nodes_spawn_is_waited_for_as_the_model_says(
+    database: Database, clock: SystemClock, settlers: int
+) -> None:
+    incarnation = await joined(database)
+    for seed in range(6):
+        chance = random.Random(seed * 10 + settlers)
+        run = SpawningRun(database, random_graph(chance, 15), clock, incarnation)
+        assert await play_spawning(run, chance, settlers) < 400

@@ -23,6 +23,7 @@ from gnomon.settings.settings import SECTIONS
 
 # Settings that there were not before there were sections.
 LATER = {
+    ("api", "max_run_nodes"),
     ("database", "handler_connections"),
     ("database", "handler_url"),
     ("node", "stuck_after_seconds"),

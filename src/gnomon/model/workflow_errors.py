@@ -55,6 +55,15 @@ class RunHasEnded(GnomonError):
         self.remedy = remedy
 
 
+class SpawnRefused(GnomonError):
+    """Tasks that an execution has spawned and that cannot be stored: it has failed."""
+
+    def __init__(self, reason: str, *, retryable: bool = False) -> None:
+        super().__init__(f"what it has spawned is refused: {reason}")
+        self.reason = reason
+        self.retryable = retryable  # another execution may find room
+
+
 class SignalDiffers(GnomonError):
     """A signal of this name was sent before, with other data."""
 

@@ -46,6 +46,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     flow: int = UNKNOWN_FLOW
     recurring: bool = False  # a cron job's run
     origin: Origin | None = None  # of the request that submitted it
+    workflow_node: str | None = None  # of the run that it is in
 
     @property
     def execute_at(self) -> datetime:

@@ -68,6 +68,7 @@ def delivery_of(message: DeliveredTask, session: SessionOpened, now: float) -> D
         queue=message.queue,
         recurring=message.recurring,
         origin=Origin(given, message.traceparent) if known else None,
+        workflow_node=message.workflow_node,
     )
 
 
@@ -87,7 +88,12 @@ def report_of(report: Report) -> WorkerReport:
         traceback=outcome.traceback,
         retryable=outcome.retryable,
         retry_after_seconds=outcome.retry_after,
+        spawns=() if outcome.spawns is None else _parts(outcome.spawns),
     )
+
+
+def _parts(spawns: str) -> tuple[msgspec.Raw, ...]:
+    return msgspec.json.decode(spawns, type=tuple[msgspec.Raw, ...])
 
 
 def claim_of(delivery: Delivery) -> TaskClaim:

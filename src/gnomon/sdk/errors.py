@@ -6,6 +6,7 @@ GnomonError
 ├── InvalidOption      an option of a submission that makes no sense; also a ValueError
 ├── InvalidResult      a result that is not of the type that the handler returns
 ├── InvalidWorkflow    a workflow that cannot be declared so
+├── CannotSpawn        a spawn by a task that can have none, or one too many
 ├── UnknownHandler     a name that no handler of the app has
 ├── AppNotLoaded       a path that leads to no app
 ├── ExecutionLost      an execution whose task was taken over, or is completed already
@@ -37,6 +38,10 @@ class InvalidOption(GnomonError, ValueError):
 
 class InvalidWorkflow(GnomonError):
     """A workflow that cannot be declared so, and what would be right."""
+
+
+class CannotSpawn(GnomonError):
+    """A task that cannot spawn others, or not this one, and what would be right."""
 
 
 class UnknownHandler(GnomonError):

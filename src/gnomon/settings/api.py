@@ -18,6 +18,7 @@ class ApiSettings(Section, frozen=True):
     key: str | None = None  # sent by the commands that use the API
     max_payload_bytes: int = 256 * 1024
     max_batch_bytes: int = 32 * 1024 * 1024
+    max_run_nodes: int = 100_000  # of a workflow run, with elements and spawned ones
     connections: int = 10_000  # open at once; fewer where fewer files may be open
     idle_seconds: float = 75.0  # without a request, after which a connection is closed
     body_seconds: float = 10.0  # for a body, and for each MiB of a large one, to arrive
@@ -34,6 +35,7 @@ class ApiSettings(Section, frozen=True):
     def __post_init__(self) -> None:
         self.require_at_least_one(
             "connections",
+            "max_run_nodes",
             "idle_seconds",  # the server knows no shorter time
             "address_connections",
             "address_requests_per_second",

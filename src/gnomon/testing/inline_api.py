@@ -53,6 +53,7 @@ class InlineTask(msgspec.Struct, kw_only=True):
     incarnation: UUID = _NODE
     attempt: int = 1
     correlation_id: str = ""
+    workflow_node: None = None  # it is in no run
 
 
 class _Batch(msgspec.Struct):

@@ -168,8 +168,9 @@ class ApiAssembly:
     @cached_property
     def _rules(self) -> TenantRules:
         guards = Guards(self._directory, self._settings.targets.allow)
+        api = self._settings.api
         return TenantRules(
-            self._clock, self._directory, guards, self._settings.api.max_payload_bytes
+            self._clock, self._directory, guards, api.max_payload_bytes, api.max_run_nodes
         )
 
     @cached_property

@@ -53,14 +53,18 @@ from gnomon.node.signals import Signals
 from gnomon.node.workers import Workers
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.pipe.port import Pipe
+from gnomon.store.guards import Guards
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.progress import PostgresProgress
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
-from gnomon.store.postgres.workflows.maps import TenantLimits
+from gnomon.store.postgres.workflows.node_limits import TenantLimits
+from gnomon.store.postgres.workflows.spawning import SpawnRules
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.workflows.spawns import WorkflowSpawns
 from gnomon.wiring.checks import CheckAssembly
 from gnomon.wiring.maintenance import maintenance
 from gnomon.wiring.node_inputs import NodeInputs
@@ -203,10 +207,7 @@ class Assembly:
 
     @cached_property
     def _stepper(self) -> WorkflowStepper:
-        most_bytes = self._inputs.settings.api.max_payload_bytes
-        known = self._inputs.directory
-        limits = TenantLimits(most_bytes, known.quotas, known.limiters)
-        steps = PostgresWorkflowSteps(self._database, limits)
+        steps = PostgresWorkflowSteps(self._database, self._tenant_limits)
         hints = CollectedHints(self._database)
         return WorkflowStepper(steps, hints, self._ahead.hear, self._clock)
 
@@ -294,7 +295,16 @@ class Assembly:
 
     @cached_property
     def _store(self) -> PostgresDispatch:
-        return PostgresDispatch(self._database, self._settings.timeout_grace_seconds)
+        settings, known = self._inputs.settings, self._inputs.directory
+        guards = Guards(known, settings.targets.allow)
+        rules = TenantRules(self._clock, known, guards, settings.api.max_payload_bytes)
+        spawning = SpawnRules(WorkflowSpawns(rules).accept, self._tenant_limits)
+        return PostgresDispatch(self._database, self._settings.timeout_grace_seconds, spawning)
+
+    @cached_property
+    def _tenant_limits(self) -> TenantLimits:
+        api, known = self._inputs.settings.api, self._inputs.directory
+        return TenantLimits(api.max_payload_bytes, known.quotas, known.limiters, api.max_run_nodes)
 
     @cached_property
     def _planning(self) -> PostgresPlanning:

@@ -62,7 +62,9 @@ class AppRegistrar:
             PostgresCronJobs(database),
             PostgresTaskTypes(database),
             PostgresWorkflows(database),
-            TenantRules(clock, directory, guards, settings.api.max_payload_bytes),
+            TenantRules(
+                clock, directory, guards, settings.api.max_payload_bytes, settings.api.max_run_nodes
+            ),
         )
         self._registration = Registration(app, self.version, stores)
         self._looked = False

@@ -34,5 +34,6 @@ def workflow_fires(
         directory.limiters,
         store.on_inserted,
     )
-    rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
+    api = settings.api
+    rules = TenantRules(clock, directory, guards, api.max_payload_bytes, api.max_run_nodes)
     return WorkflowFires(tasks, PostgresWorkflows(store.database), rules, hints.send)

@@ -5,9 +5,10 @@ from enum import StrEnum
 
 import msgspec
 
-from gnomon.model.errors import InvalidTask
+from gnomon.model.errors import InvalidTask, QuotaExceeded
 
 MOST_NODES = 10_000
+MOST_RUN_NODES = 100_000  # of a run, with elements of mapped nodes and what nodes spawn
 MOST_EDGES = 50_000
 MOST_DEPTH = 1_000
 _SHOWN = 12  # nodes of a cycle that are named
@@ -89,6 +90,13 @@ def last_nodes(graph: Graph) -> list[str]:
         for name, below in children.items()
         if not below or any(graph[child].when is not When.ALL_SUCCEEDED for child in below)
     ]
+
+
+def check_run_nodes(has: int, more: int, most: int, quota: int | None) -> None:
+    """Raises QuotaExceeded where a run that has so many nodes may not have so many more."""
+    most = most if quota is None else min(most, quota)
+    if has + more > most:
+        raise QuotaExceeded("nodes_per_run", most, has, more)
 
 
 def used_at_death(when: When) -> bool:

@@ -3,7 +3,16 @@ the nodes. The statements that count are tested against it."""
 
 from enum import StrEnum
 
-from gnomon.workflow.graph import Becomes, Graph, OnFailure, When, last_nodes, used_at_death
+from gnomon.workflow.graph import (
+    Becomes,
+    Graph,
+    GraphNode,
+    OnFailure,
+    When,
+    last_nodes,
+    used_at_death,
+)
+from gnomon.workflow.spawning import joined, spawned_name
 
 
 class NodeState(StrEnum):
@@ -19,12 +28,13 @@ class RunProgress:
     """A run: what became of its nodes, and what follows from that."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph = dict(graph)
         self.states = dict.fromkeys(graph, NodeState.BLOCKED)
         self.became: dict[str, Becomes] = {}
         self._used: dict[tuple[str, str], Becomes] = {}  # edges, and what they have counted as
         self._last = last_nodes(graph)
         self._ended: set[str] = set()  # of the last nodes
+        self._spawned: dict[str, list[str]] = {}  # by nodes that wait for them
         self._children: dict[str, list[str]] = {name: [] for name in graph}
         for name, node in graph.items():
             for parent in node.after:
@@ -44,8 +54,15 @@ class RunProgress:
         """The nodes that a blocked one waits for."""
         return [each for each in self.graph[name].after if (each, name) not in self._used]
 
-    def succeed(self, name: str) -> None:
+    def succeed(self, name: str, spawns: int = 0) -> None:
+        """It has spawned so many others, for which it stands until they have ended."""
         assert self.states[name] is NodeState.DUE
+        for number in range(spawns):
+            new = spawned_name(name, number)
+            self.graph[new] = GraphNode(on_failure=self.graph[name].on_failure)
+            self.states[new] = NodeState.DUE
+            self._children[new] = []
+            self._spawned.setdefault(name, []).append(new)
         self._end(name, Becomes.SUCCEEDED)
 
     def die(self, name: str) -> None:
@@ -94,11 +111,22 @@ class RunProgress:
     def _use_edges(self, name: str) -> bool:
         if self.states[name] is not NodeState.ENDED or self._ended_early(name):
             return False
+        if not self._has_joined(name):
+            return False
         if name in self._last:
             self._ended.add(name)
         fresh = [child for child in self._children[name] if (name, child) not in self._used]
         self._used.update({(name, child): self.became[name] for child in fresh})
         return bool(fresh)
+
+    def _has_joined(self, name: str) -> bool:
+        """Whether all that it has spawned has ended, with what that has spawned in turn."""
+        spawned = self._spawned.get(name, ())
+        ended = all(self.states[each] is NodeState.ENDED for each in spawned)
+        if not ended or not all(map(self._has_joined, spawned)):
+            return False
+        self.became[name] = joined(self.became[name], {self.became[each] for each in spawned})
+        return True
 
     def _ended_early(self, name: str) -> bool:
         """One that was ended before its turn stands for those that it waited for, until they have

@@ -101,3 +101,5 @@ class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
     waits_until: datetime | None = None  # likewise
     elements: int | None = None  # of a mapped node, once its list is known
     elements_ended: int | None = None  # of these
+    spawned: int | None = None  # of a node that has spawned others
+    spawned_ended: int | None = None  # of these

@@ -56,6 +56,7 @@ class OwnQuotas(Strict):
     cron_jobs: Count = msgspec.UNSET
     cron_interval_seconds: Seconds = msgspec.UNSET
     stored_bytes: Count = msgspec.UNSET
+    nodes_per_run: Count = msgspec.UNSET
 
 
 class CreateTenant(Strict):

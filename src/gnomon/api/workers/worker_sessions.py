@@ -31,6 +31,7 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.worker_sessions import ListedSession
 from gnomon.usecases.checks.request_fields import Moment, Strict
 from gnomon.usecases.workers.openings import check_opening
+from gnomon.usecases.workers.reported_spawns import within_key
 
 _SECRET = "gnomon-session-secret"  # noqa: S105 - the name of a header
 
@@ -114,6 +115,7 @@ async def poll_worker_session(request: Request) -> ASGIResponse:
     context, session_id = context_of(request), _session_id(request)
     poll = decoded(await read_body(request, MOST_BODY_BYTES), Poll)
     check_poll(poll)
+    poll = within_key(poll, principal_of(request))
     body = request.scope.get(BODY)
     if body is not None:
         context.bodies.give_back(body)  # type: ignore[arg-type] # it is read, and may wait long

@@ -32,6 +32,8 @@ class WorkflowNodeView(msgspec.Struct, kw_only=True):
     waits_until: Moment | None = None  # for a signal, or for the time itself
     elements: int | None = None  # of a mapped node, once its list is known
     elements_ended: int | None = None
+    spawned: int | None = None  # of a node that has spawned others: so many
+    spawned_ended: int | None = None
 
 
 class WorkflowRunSummary(msgspec.Struct, kw_only=True):
@@ -130,6 +132,8 @@ def _node_view(node: WorkflowRunNode) -> WorkflowNodeView:
         waits_until=node.waits_until,
         elements=node.elements,
         elements_ended=node.elements_ended,
+        spawned=node.spawned,
+        spawned_ended=node.spawned_ended,
     )
 
 

@@ -172,6 +172,8 @@ def _waits(node: "Json") -> Iterable[str]:
     """What a node that waits waits for."""
     if node.get("elements") and node["status"] not in ("COMPLETED", "SKIPPED"):
         yield f"{node['elements_ended']} of {node['elements']}"
+    if node.get("spawned") and node["spawned_ended"] < node["spawned"]:
+        yield f"{node['spawned_ended']} of {node['spawned']} spawned"
     signal, until = node.get("waits_for_signal"), node.get("waits_until")
     if signal:
         yield f"waits for the signal {signal}"

@@ -142,6 +142,7 @@ class QuotasInfo(msgspec.Struct, kw_only=True):
     cron_jobs: int | None = None
     cron_interval_seconds: float | None = None
     stored_bytes: int | None = None
+    nodes_per_run: int | None = None
 
 
 class OwnTenantInfo(msgspec.Struct, kw_only=True):
@@ -167,6 +168,7 @@ class QuotasSpec(Spec, kw_only=True):
     cron_jobs: QuotaValue = UNSET
     cron_interval_seconds: QuotaValue = UNSET
     stored_bytes: QuotaValue = UNSET
+    nodes_per_run: QuotaValue = UNSET
 
 
 class TenantSpec(Spec, kw_only=True):

@@ -112,6 +112,8 @@ class WorkflowNodeInfo(msgspec.Struct, kw_only=True):
     waits_until: datetime | None = None
     elements: int | None = None
     elements_ended: int | None = None
+    spawned: int | None = None
+    spawned_ended: int | None = None
 
 
 class WorkflowRunItem(msgspec.Struct, kw_only=True):

@@ -23,7 +23,7 @@ class GraphNodeView(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None  # None: of a definition
     note: str = ""  # below its name: its task type, what it waits for
     url: str | None = None
-    done: int | None = None  # of a mapped node: its tasks that have ended, of so many
+    done: int | None = None  # elements, or spawned tasks, that have ended, of so many
     of: int = 0
 
 

@@ -16,6 +16,7 @@ _LABELS = {
     "cron_jobs": "Recurring jobs",
     "cron_interval_seconds": "Shortest time between two runs",
     "stored_bytes": "Stored bytes",
+    "nodes_per_run": "Nodes of a workflow run",
 }
 UNBOUND = "no bound"
 

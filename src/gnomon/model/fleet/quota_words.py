@@ -25,6 +25,11 @@ def refusal_of(quota: str, limit: int, used: int, number: int) -> str:
                 f"{used} bytes are stored, and {more} not fit into the quota stored_bytes, "
                 f"{limit}; delete finished tasks, or wait until retention removes them"
             )
+        case "nodes_per_run":
+            return (
+                f"the run has {used} nodes, and {more} not fit into the quota nodes_per_run, "
+                f"{limit}; make smaller runs, or ask for a larger quota"
+            )
         case _:
             return (
                 f"there are {used} already, and {more} not fit into the quota {quota}, {limit}; "

@@ -31,6 +31,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cron_jobs: int | None = None
     cron_interval_seconds: float | None = None  # the shortest time between two fires of a job
     stored_bytes: int | None = None  # of all that is kept: live, finished and recurring
+    nodes_per_run: int | None = None  # of a workflow, with elements and spawned ones
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -58,6 +59,7 @@ BUILT_IN_PLANS: Mapping[str, Quotas] = {
         cron_jobs=1_000,
         cron_interval_seconds=10,
         stored_bytes=10 * 1024**3,
+        nodes_per_run=10_000,
     ),
     UNLIMITED: Quotas(),
 }

@@ -61,6 +61,15 @@ class WaitedFor(msgspec.Struct, frozen=True):
     node: str
     task_id: UUID
     dead: bool  # it is a dead letter
+    spawned: int | None = None  # it has spawned so many others, which are waited for as well
+    unended: int = 0  # of these
+    dead_below: str | None = None  # one of these that is a dead letter
+
+    def __str__(self) -> str:
+        if self.spawned is None:
+            return self.node
+        left = f"{self.unended} of {self.spawned} have not ended"
+        return f"{self.node}, which has spawned others: {left}"
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,8 +328,9 @@ def _why_node_blocked(task: Task, around: Circumstances) -> str:
         return _why_node_waits(task, around)
     if not around.waits_for:
         return "Its turn in its workflow run has come: it starts in a moment."
-    names = [each.node for each in around.waits_for]
+    names = [str(each) for each in around.waits_for]
     dead = [each.node for each in around.waits_for if each.dead]
+    dead += [each.dead_below for each in around.waits_for if each.dead_below is not None]
     shown = ", ".join(names[:_MOST_NAMED])
     if len(names) > _MOST_NAMED:
         shown += f" and {len(names) - _MOST_NAMED} more"

@@ -49,6 +49,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     # is settled; so this is what happened if it was not.
     completed_by_handler: bool = False
     traceback: str | None = None  # where a handler was when it failed, or was told to stop
+    spawns: str | None = None  # JSON: tasks that it adds to its workflow run, if it is a success
 
     @property
     def is_own_failure(self) -> bool:

@@ -45,6 +45,7 @@ def delivered_task(delivery: Delivery, now: float) -> DeliveredTask:
         recurring=delivery.recurring,
         suspect=delivery.losses > 0,
         traceparent=None if origin is None else origin.traceparent,
+        workflow_node=delivery.workflow_node,
     )
 
 
@@ -74,9 +75,14 @@ def outcome_of(report: WorkerReport, execution: RemoteExecution) -> Outcome | No
         case "released":
             return None
         case "succeeded":
-            if report.result is msgspec.UNSET or bytes(report.result) == b"null":
+            none = report.result is msgspec.UNSET or bytes(report.result) == b"null"
+            if none and not report.spawns:
                 return SUCCESS
-            return Outcome(OutcomeKind.SUCCEEDED, result=stored_result(report.result))
+            return Outcome(
+                OutcomeKind.SUCCEEDED,
+                result=None if none else stored_result(report.result),
+                spawns=_spawns(report),
+            )
         case "failed":
             return Outcome(
                 OutcomeKind.FAILED,
@@ -104,6 +110,10 @@ def outcome_of(report: WorkerReport, execution: RemoteExecution) -> Outcome | No
                 error=_NEVER_AGAIN if once else None,
                 retry_after=report.retry_after_seconds,
             )
+
+
+def _spawns(report: WorkerReport) -> str | None:
+    return msgspec.json.encode(report.spawns).decode() if report.spawns else None
 
 
 def times_of(report: WorkerReport, execution: RemoteExecution, now: float) -> tuple[float, float]:

@@ -8,14 +8,16 @@ import structlog
 
 from gnomon.chores import About, Troubles, about_task
 from gnomon.model.errors import BrokenInvariant
-from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE
 from gnomon.model.tasks.task import TaskKey
+from gnomon.model.workflow_errors import SpawnRefused
 from gnomon.node.claims import Claims
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.settlement_writer import CHORE, REMEDY, SettlementWriter
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
+from gnomon.sdk.executing.failure import MAX_ERROR
 from gnomon.store.ports.dispatch import Settled, Settlement
 
 log = structlog.get_logger("gnomon.node")
@@ -59,7 +61,10 @@ class Recorder:
         settlement_of = self._settlement_of
         try:
             settlements = [settlement_of(report) for report in reports]
-            settled = await self._writer.write(settlements)
+            if any(settlement.spawns is not None for settlement in settlements):
+                settled = await self._write_spawning(reports, settlements)
+            else:
+                settled = await self._writer.write(settlements)
         except Exception:
             self._failed += reports  # nobody else has them, and they hold slots
             raise
@@ -75,6 +80,28 @@ class Recorder:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
             log.warning("settlements were refused as stale", refused=len(refused))
         return RecordResult(settled=len(settled), refused=len(refused))
+
+    async def _write_spawning(
+        self, reports: Sequence[Report], settlements: list[Settlement]
+    ) -> list[Settled]:
+        """Those that have spawned are written one by one, each with what it has spawned. One that
+        may not is a failure, and takes its place among the settlements."""
+        plain = [settlement for settlement in settlements if settlement.spawns is None]
+        settled = await self._writer.write(plain) if plain else []
+        for place, report in enumerate(reports):
+            settlement = settlements[place]
+            if settlement.spawns is None:
+                continue
+            try:
+                settled += await self._writer.write_spawning(settlement, report.delivery.origin)
+            except SpawnRefused as error:
+                failure = Outcome(
+                    OutcomeKind.FAILED, error=str(error)[:MAX_ERROR], retryable=error.retryable
+                )
+                failed = msgspec.structs.replace(report, outcome=failure)
+                settlements[place] = self._settlement_of(failed)
+                settled += await self._writer.write([settlements[place]])
+        return settled
 
     def _acknowledge(
         self, reports: Sequence[Report], refused: Sequence[Report], written: Collection[TaskKey]

@@ -7,7 +7,9 @@ import msgspec
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Clock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
+from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import TaskKey
+from gnomon.model.workflow_errors import SpawnRefused
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import SettlementAnswered
@@ -46,6 +48,18 @@ class SettlementWriter:
                 return await isolated(settlements, self._patiently, self._bare)
             except StoreError as error:  # all of them are refused
                 await self._clock.sleep(self._troubles.note(CHORE, error))
+
+    async def write_spawning(self, settlement: Settlement, origin: Origin | None) -> list[Settled]:
+        """A success, and what it has spawned, however long PostgreSQL is unavailable. Raises
+        SpawnRefused, also for what cannot be stored."""
+        while True:
+            try:
+                return await self._store.settle_spawning(settlement, origin)
+            except StoreUnavailable as error:
+                self._unanswered.add((settlement.key, settlement.fence))
+                await self._clock.sleep(self._troubles.note(CHORE, error))
+            except (Unstorable, StatementRefused) as error:
+                raise SpawnRefused(f"it cannot be stored: {error}") from error
 
     async def write_again(self, key: TaskKey) -> list[Settled] | None:
         """Write one that is unsettled; if it is refused for good, as a dead letter. None where even

@@ -39,6 +39,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         outcome.traceback,
         delivery.task_type,
         internal,
+        outcome.spawns if verdict is COMPLETE else None,
     )
 
 

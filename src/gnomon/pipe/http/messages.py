@@ -11,6 +11,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from gnomon.workflow.spawning import MOST_SPAWNS
+
 LONGEST_POLL = 20.0  # seconds: proxies cut requests off that wait for 30 or 60
 MOST_SLOTS = 10_000
 MOST_HANDLERS = 1_000
@@ -77,6 +79,8 @@ class WorkerReport(
     traceback: str | None = None
     retryable: bool = True
     retry_after_seconds: Seconds | None = None
+    # Tasks that a node of a workflow run adds to it, if it has succeeded; each as in POST /tasks.
+    spawns: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_SPAWNS)] = ()
 
 
 class WorkerProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,6 +128,7 @@ class DeliveredTask(msgspec.Struct, frozen=True, kw_only=True):
     recurring: bool
     suspect: bool
     traceparent: str | None = None
+    workflow_node: str | None = None  # of the run that it is in: it may spawn
 
 
 class ReportReceipt(msgspec.Struct, frozen=True):

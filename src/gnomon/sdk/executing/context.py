@@ -1,24 +1,32 @@
 """The execution as a handler sees it."""
 
 import logging
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol
 from uuid import UUID
 
 import msgspec
 
 from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.model.text import storable
-from gnomon.sdk.errors import NoTransaction
+from gnomon.sdk.errors import CannotSpawn, NoTransaction
 from gnomon.sdk.executing.failure import describe
 from gnomon.sdk.values import encoded
+from gnomon.workflow.spawning import MOST_SPAWN_BYTES, MOST_SPAWNS, cannot_spawn, spawned_id
+
+if TYPE_CHECKING:
+    from gnomon.sdk.submitting.prepared import Submittable
 
 MAX_RESULT_BYTES = 64 * 1024
 MAX_PROGRESS_CHARACTERS = 200
 
+P = ParamSpec("P")
+
 _LOGGER = logging.getLogger("gnomon.task")
+_spawning = threading.Lock()
 
 _TOO_LARGE = "the result has"
 _NO_JSON = "the result cannot be kept as JSON"
@@ -48,6 +56,8 @@ class ClaimedTask(Protocol):
     def mode(self) -> DeliveryMode: ...
     @property
     def correlation_id(self) -> str: ...
+    @property
+    def workflow_node(self) -> str | None: ...
 
 
 class Progress(NamedTuple):
@@ -62,8 +72,8 @@ class TaskContext:
     whatever its name."""
 
     __slots__ = (
-        "_clock", "_connection", "_deadline", "_task", "_told", "completed", "in_thread",
-        "log_lines", "reported",
+        "_clock", "_connection", "_deadline", "_spawned", "_spawned_bytes", "_task", "_told",
+        "completed", "in_thread", "log_lines", "reported",
     )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -72,6 +82,8 @@ class TaskContext:
         self._deadline: float | None = None
         self._told = False
         self._connection: Any = None
+        self._spawned: list[bytes] = []
+        self._spawned_bytes = 2
         self.completed = False  # in a transaction that may or may not have been committed
         self.in_thread = False
         self.reported: Progress | None = None  # the latest; the node stores it
@@ -95,6 +107,11 @@ class TaskContext:
 
     def leave_transaction(self) -> None:
         self._connection = None
+
+    @property
+    def spawns(self) -> str | None:
+        """What was spawned, as JSON."""
+        return f"[{b','.join(self._spawned).decode()}]" if self._spawned else None
 
     # For the handler
 
@@ -166,6 +183,11 @@ class TaskContext:
         return self._task.correlation_id
 
     @property
+    def workflow_node(self) -> str | None:
+        """The node of a workflow run that the task is; None: it is in none."""
+        return self._task.workflow_node
+
+    @property
     def mode(self) -> DeliveryMode:
         return self._task.mode
 
@@ -192,6 +214,34 @@ class TaskContext:
         if text is not None:
             text = storable(str(text)[:MAX_PROGRESS_CHARACTERS])
         self.reported = Progress(float(fraction), text)
+
+    def spawn(self, task: "Submittable[P, Any]", *args: P.args, **kwargs: P.kwargs) -> UUID:
+        """Add a task to the workflow run that this one is a node of, from any thread; gives its id.
+        It is stored if and when this execution succeeds, together with that; what comes after this
+        node waits for it as well. Raises CannotSpawn, InvalidArguments."""
+        why = cannot_spawn(self._task.workflow_node)
+        if why is None and self._connection is not None:
+            why = (
+                "a handler with transactional=True cannot spawn: it completes its task in a "
+                "transaction of its own; spawn in another step"
+            )
+        if why is not None:
+            raise CannotSpawn(why)
+        made = task.prepare(*args, **kwargs)
+        made.check_spawn()
+        spec = msgspec.json.encode(made.due_spec())
+        with _spawning:
+            number, size = len(self._spawned), self._spawned_bytes + len(spec) + 1
+            if number >= MOST_SPAWNS:
+                raise CannotSpawn(f"an execution spawns at most {MOST_SPAWNS} tasks")
+            if size > MOST_SPAWN_BYTES:
+                raise CannotSpawn(
+                    f"the arguments of what an execution spawns have at most {MOST_SPAWN_BYTES} "
+                    "bytes together; pass references"
+                )
+            self._spawned.append(spec)
+            self._spawned_bytes = size
+        return spawned_id(self.task_id, number)
 
 
 # The execution that the running code belongs to, so that log lines can name it.

@@ -60,6 +60,7 @@ _NOT_OF_STEPS = {
     "on_success": "on_success",
     "on_failure": "on_failure",
 }
+_NOT_OF_SPAWNS = {o: f for o, f in _NOT_OF_STEPS.items() if o not in ("name", "correlation_id")}
 _KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
 
 
@@ -82,6 +83,17 @@ class Prepared(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<Prepared {self.handler.name}>"
+
+    def check_spawn(self) -> None:
+        """Raises InvalidOption for what a task that is spawned in a workflow run cannot have."""
+        given = [o for o, field in _NOT_OF_SPAWNS.items() if getattr(self.spec, field) is not None]
+        given += ["expires"] if self.lifetime is not None else []
+        given += ["connection"] if self.connection is not None else []
+        if given:
+            raise InvalidOption(
+                f"{self.handler.name}: a spawned task has no {', '.join(given)}=: it starts when "
+                "the task that spawns it has succeeded, and once"
+            )
 
     def due_spec(self) -> TaskSpec:
         """What to send now."""

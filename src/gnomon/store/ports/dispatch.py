@@ -122,6 +122,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     traceback: str | None = None  # of an execution that did not succeed
     task_type: str = ""  # for the fingerprint of one that dies
     internal: bool = False  # it failed within Gnomon: for counting, and not stored
+    spawns: str | None = None  # JSON: tasks that are stored with it, by `settle_spawning` alone
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -232,6 +233,10 @@ class DispatchStore(Protocol):
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Write outcomes; those whose fence or incarnation is stale are left out."""
+
+    async def settle_spawning(self, settlement: Settlement, origin: Origin | None) -> list[Settled]:
+        """Write a success, and store the tasks that it has spawned, both or none. Nothing where it
+        is stale. Raises SpawnRefused."""
 
     async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[Buried]:
         """Make dead letters of running tasks that cannot be read or settled; gives which."""

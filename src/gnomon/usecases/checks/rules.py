@@ -8,6 +8,7 @@ from gnomon.model.fleet.tenant import Quotas
 from gnomon.model.targets.allow_list import AllowList
 from gnomon.store.guards import Guards
 from gnomon.store.tenant_cache import TenantCache
+from gnomon.workflow.graph import MOST_RUN_NODES
 
 
 class TenantRules(msgspec.Struct, frozen=True):
@@ -17,6 +18,7 @@ class TenantRules(msgspec.Struct, frozen=True):
     directory: TenantCache
     guards: Guards
     max_payload_bytes: int
+    max_run_nodes: int = MOST_RUN_NODES
 
     def allow_list(self, tenant_id: str) -> AllowList:
         """The targets that the tenant may call."""

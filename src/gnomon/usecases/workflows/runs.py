@@ -28,7 +28,14 @@ from gnomon.usecases.tasks.submit_batch import MOST_WORK
 from gnomon.usecases.tasks.task_template import payload_of
 from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested, kind_of
 from gnomon.usecases.workflows.workflow_requests import WorkflowDefinition
-from gnomon.workflow.graph import Graph, GraphNode, children_of, escaped, graph_of
+from gnomon.workflow.graph import (
+    Graph,
+    GraphNode,
+    check_run_nodes,
+    children_of,
+    escaped,
+    graph_of,
+)
 from gnomon.workflow.template import TemplateValues
 
 
@@ -50,9 +57,11 @@ def accept_run(
     version: int | None = None,
     run_id: UUID | None = None,
 ) -> NewWorkflowRun:
-    """The run to store, with its tasks. Raises InvalidTask, with the place below the definition.
-    Thousands of nodes take a while: run it in a thread."""
+    """The run to store, with its tasks. Raises InvalidTask, with the place below the definition,
+    and QuotaExceeded. Thousands of nodes take a while: run it in a thread."""
     graph = graph_in(definition)
+    quota = rules.quotas(by.tenant_id).nodes_per_run
+    check_run_nodes(0, len(graph), rules.max_run_nodes, quota)
     now = rules.clock.now()
     run_id = run_id or new_id(now)
     given = payload_of(raw_input, rules.max_payload_bytes, "/input")

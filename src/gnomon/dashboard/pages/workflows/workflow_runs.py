@@ -120,8 +120,8 @@ def _graph(nodes: Sequence[WorkflowNodeView]) -> Any:
             status=node.status,
             note=waiting_note(node.waits_for_signal, node.waits_until),
             url=f"/tasks/{node.task_id}",
-            done=node.elements_ended,
-            of=node.elements or 0,
+            done=node.spawned_ended if node.elements is None else node.elements_ended,
+            of=node.elements or node.spawned or 0,
         )
         for node in nodes
     ]

@@ -71,11 +71,12 @@ class PythonCaller:
             known = not isinstance(error, UnknownHandler) or name in self._handlers
             outcome = outcome_of(error, run) if known else self._unknown(name)
         else:
-            outcome = (
-                SUCCESS
-                if returned is None
-                else Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
-            )
+            spawns = run.spawns
+            if returned is None and spawns is None:
+                outcome = SUCCESS
+            else:
+                result = None if returned is None else stored_result(returned)
+                outcome = Outcome(OutcomeKind.SUCCEEDED, result=result, spawns=spawns)
         finally:
             if token is not None:
                 leave_trace(token)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from gnomon.model.errors import BrokenInvariant, StoreError
 from gnomon.model.fleet.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.outcomes.fingerprint import fingerprint
 from gnomon.model.outcomes.verdict import VerdictKind
 from gnomon.model.targets.target import Target
 from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import TaskKey
@@ -34,6 +37,7 @@ from gnomon.store.ports.dispatch import (
     WaitingFlow,
 )
 from gnomon.store.ports.work.writer import Writer
+from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_columns, territory_columns
@@ -47,6 +51,7 @@ from gnomon.store.postgres.rows import (
     UNREADABLE,
     origin_of,
 )
+from gnomon.store.postgres.workflows.spawning import SpawnRules, spawn
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -74,9 +79,12 @@ def _policy(text: str) -> RetryPolicy:
 class PostgresDispatch:
     """`DispatchStore` on PostgreSQL."""
 
-    def __init__(self, database: Database, grace_seconds: float) -> None:
+    def __init__(
+        self, database: Database, grace_seconds: float, spawning: SpawnRules | None = None
+    ) -> None:
         self._database = database
         self._grace = grace_seconds
+        self._spawning = spawning  # None: nothing that runs here spawns
 
     async def scan(
         self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
@@ -183,13 +191,33 @@ class PostgresDispatch:
             settled += await self._settle([s for s in settlements if s.key not in done])
         return settled
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle_spawning(self, settlement: Settlement, origin: Origin | None) -> list[Settled]:
+        assert self._spawning is not None, "whoever runs handlers says how they spawn"
+        assert settlement.spawns is not None, "else it is settled with others"
+        tenant_id, limits = settlement.key.tenant_id, self._spawning.limits
+        tasks = await self._spawning.accept(tenant_id, settlement.spawns, origin)
+        async with self._database.transaction() as connection:
+            entries = await spawn(connection, settlement, tasks, limits)
+            if entries is None:
+                return []
+            settled = await self._settle([settlement], connection)
+            if not settled:
+                raise BrokenInvariant(f"{settlement.key} is held, and cannot be settled")
+        hints = CollectedHints(self._database)
+        hints.due(entries)
+        with suppress(StoreError):  # scans find them
+            await hints.send()
+        children = (*settled[0].children, *entries)
+        return [msgspec.structs.replace(settled[0], children=children)]
+
+    async def _settle(
+        self, settlements: Sequence[Settlement], connection: "Connection | None" = None
+    ) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
         batch = sorted(settlements, key=_order)
         verdicts = same_or_all([s.verdict for s in batch])
         kinds = same_or_all([v.kind for v in verdicts])
-        rows = await self._database.fetch(
-            "settle",
+        columns = (
             same_or_all([s.key.tenant_id for s in batch]),
             [s.key.id for s in batch],
             same_or_all([s.fence for s in batch]),
@@ -210,6 +238,10 @@ class PostgresDispatch:
             same_or_all([s.traceback for s in batch]),
             await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
         )
+        if connection is None:
+            rows = await self._database.fetch("settle", *columns)
+        else:
+            rows = await connection.fetch(query("settle"), *columns)
         settled: list[Settled] = []
         children: list[Entry] = []
         steps = False
@@ -350,7 +382,7 @@ def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Deliver
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, origin, expired, recurring, _,
+        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, _,
     ) = row  # fmt: skip
     # By position: names take as long as all the rest.
     return Delivery(
@@ -359,7 +391,7 @@ def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Deliver
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
         task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
         preemptible, queue, limit_keys, flow, recurring,
-        None if origin is None else origin_of(origin),
+        None if origin is None else origin_of(origin), workflow_node,
     )  # fmt: skip
 
 

@@ -109,7 +109,14 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         limits=_limits(limits, running, starts),
         failing=tuple(FailingChore(**row) for row in (*own, *common)),
         waits_for=tuple(
-            WaitedFor(row["node"], row["task_id"], row["dead"])
+            WaitedFor(
+                row["node"],
+                row["task_id"],
+                row["dead"],
+                row["spawned"],
+                row["unended"],
+                row["dead_below"],
+            )
             for row in waited
             if row["node"] is not None
         ),

@@ -12,11 +12,11 @@ from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters, with_keys
+from gnomon.store.postgres.limits.limit_keys import with_keys
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import admitting
-from gnomon.store.postgres.tasks.admitting import QuotasOf, no_quotas
 from gnomon.store.postgres.tasks.inserting import insert
+from gnomon.store.postgres.workflows.node_limits import TenantLimits, add_nodes
 from gnomon.store.postgres.workflows.turns import (
     HeldTemplate,
     Misfit,
@@ -33,6 +33,7 @@ from gnomon.workflow.mapping import (
     items_of,
     with_item,
 )
+from gnomon.workflow.run import WorkflowNodeKind
 from gnomon.workflow.template import TemplateValues
 from gnomon.workflow.turn import NodeTurn, is_skipped, turn_of
 
@@ -41,14 +42,6 @@ if TYPE_CHECKING:
 
 CHUNK = 500
 _FAILED, _SKIPPED, _CANCELLED = 2, 3, 4
-
-
-class TenantLimits(msgspec.Struct, frozen=True):
-    """What holds for new tasks of a tenant."""
-
-    most_bytes: int = 1 << 20  # of a payload
-    quotas_of: QuotasOf = no_quotas
-    limiters_of: LimitersOf = no_limiters
 
 
 class LookedAtMap(msgspec.Struct, frozen=True):
@@ -136,6 +129,7 @@ async def _begin(connection: "Connection", row: asyncpg.Record, expansion: _Expa
     tenant_id, number = row["tenant_id"], len(expansion.items)
     try:
         quotas = expansion.limits.quotas_of(tenant_id)
+        await add_nodes(connection, tenant_id, row["run_id"], number, expansion.limits)
         await admitting.take_room(connection, tenant_id, quotas, number)
     except QuotaExceeded as error:
         raise Misfit(f"its {number} elements have no room: {error}") from error
@@ -159,6 +153,9 @@ async def _expand(
         first_place(node["place"]) + first,
         [task.id for task in tasks],
         list(element_names(row["node"], indexes)),
+        WorkflowNodeKind.ELEMENT,
+        [],
+        False,
     )
     return LookedAtMap(made=entries)
 

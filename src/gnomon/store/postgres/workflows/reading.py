@@ -15,7 +15,13 @@ from gnomon.store.ports.work.workflows import ReadWorkflowRun, RunSignal, Workfl
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import Codes, lane_of, readable
 from gnomon.workflow.graph import Becomes
-from gnomon.workflow.run import WorkflowRun, WorkflowRunNode, WorkflowRunState, WorkflowRunStatus
+from gnomon.workflow.run import (
+    WorkflowNodeKind,
+    WorkflowRun,
+    WorkflowRunNode,
+    WorkflowRunState,
+    WorkflowRunStatus,
+)
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -85,7 +91,8 @@ def entries_of(rows: Iterable[asyncpg.Record]) -> list[Entry]:
 
 
 def _ended(row: asyncpg.Record) -> int | None:
-    """How many elements of a mapped node have ended. Its last parents may be counted, too."""
+    """How many elements of a mapped node have ended, or of what a node has spawned. Its last
+    parents may be counted, too."""
     elements: int | None = row["elements"]
     return None if elements is None else min(max(0, elements - row["waits"]), elements)
 
@@ -119,6 +126,7 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
     status = None
     if row["state"] is not None:
         status = status_of(State(row["state"]), row["due_at"], row["attempt"], row["now"])
+    mapped = row["kind"] == WorkflowNodeKind.MAPPED
     return WorkflowRunNode(
         node=row["node"],
         task_id=row["task_id"],
@@ -134,6 +142,8 @@ def _node_of(row: asyncpg.Record) -> WorkflowRunNode:
         error=row["last_error"],
         signal=row["signal"],
         waits_until=row["until"],
-        elements=row["elements"],
-        elements_ended=_ended(row),
+        elements=row["elements"] if mapped else None,
+        elements_ended=_ended(row) if mapped else None,
+        spawned=None if mapped else row["elements"],
+        spawned_ended=None if mapped else _ended(row),
     )

@@ -4,7 +4,7 @@ SELECT n.node, coalesce(n.borrows, n.task_id) AS task_id, n.compensates, n.borro
     e.state AS became, e.finished_at AS ended_at, t.state, t.due_at, t.attempt, t.started_at,
     t.finished_at, t.last_error, (SELECT gnomon.now()) AS now, w.waits_for,
     CASE WHEN n.step = -1 THEN n.signal END AS signal, CASE WHEN n.step = -1 THEN n.due_at END AS until,
-    n.elements, n.waits
+    n.elements, n.waits, n.kind
 FROM gnomon.workflow_node AS n
 LEFT JOIN gnomon.workflow_result AS e ON e.tenant_id = n.tenant_id AND e.task_id = n.task_id
 LEFT JOIN LATERAL (

@@ -68,6 +68,7 @@ class PostgresWorkflowChange:
             run.retry_of,
             bool(run.compensations),
             run.cron_job_id,
+            len(run.nodes) + len(run.borrowed),
         )
         await self._bind(run)
         if run.borrowed:

@@ -12,9 +12,11 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.workflows.maps import TenantLimits, look_at_map
+from gnomon.store.postgres.workflows.maps import look_at_map
+from gnomon.store.postgres.workflows.node_limits import TenantLimits
 from gnomon.store.postgres.workflows.reading import entries_of
 from gnomon.store.postgres.workflows.rollback import begin_rollback
+from gnomon.store.postgres.workflows.spawning import join
 from gnomon.store.postgres.workflows.turns import Misfit, bury, take_turn
 from gnomon.store.postgres.workflows.waits import look_at_wait
 from gnomon.workflow.run import WorkflowNodeKind, WorkflowRunState
@@ -27,6 +29,7 @@ _RUNS = 20  # that are followed in one round
 _FIRST = UUID(int=0)
 _SKIPPED = "skipped: its rule or its condition does not hold"
 _READY, _SKIP = 1, 2
+_SUCCEEDED = 1
 # What a node that has ended counts as for those that wait for it: the state of a task.
 _COUNTS_AS = {1: State.COMPLETED, 2: State.EXPIRED, 3: State.CANCELLED, 4: State.CANCELLED}
 
@@ -90,10 +93,20 @@ class PostgresWorkflowSteps:
             for row in released:
                 if row["elements"] is not None and row["expanded"] < row["elements"]:
                     await self._database.fetch("stop_map", *_key(row))
-            await self._release(released, [_counts_as(row) for row in in_order(released)], taken)
+            counted = [await self._counts_as(row) for row in in_order(released)]
+            await self._release(released, counted, taken)
             await self._database.fetch("leave_nodes", *columns(released))
         if stale:
             await self._database.fetch("settle_steps", *columns(stale))
+
+    async def _counts_as(self, row: asyncpg.Record) -> int:
+        if row["became"] is None:
+            return State.DEAD
+        became = row["became"]
+        if became == _SUCCEEDED and row["elements"] and row["kind"] != WorkflowNodeKind.MAPPED:
+            async with self._database.connection() as connection:
+                became = await join(connection, row) or became
+        return _COUNTS_AS[became]
 
     async def _turns(
         self,
@@ -238,10 +251,6 @@ def _may_start(row: asyncpg.Record) -> bool:
     if row["compensates"] is not None:
         return bool(row["run"] == WorkflowRunState.ROLLING_BACK)
     return bool(row["run"] == WorkflowRunState.RUNNING)
-
-
-def _counts_as(row: asyncpg.Record) -> int:
-    return State.DEAD if row["became"] is None else _COUNTS_AS[row["became"]]
 
 
 def _key(row: asyncpg.Record) -> tuple[str, UUID]:

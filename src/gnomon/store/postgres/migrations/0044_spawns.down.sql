@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.workflow_run DROP COLUMN nodes;
