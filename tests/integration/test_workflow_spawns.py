@@ -24,6 +24,7 @@ from gnomon.model.fleet.tenant import Quotas
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE
 from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.workflow_errors import SpawnRefused
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
