@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from proof.campaigns import figures, ledger, plot
+from proof.campaigns.checker import Kind
 from proof.campaigns.setup import Result
 
 _SHOWN = 10  # of each kind of wrong
@@ -105,6 +106,8 @@ def _counts(result: Result) -> str:
     return "\n".join(
         ["## Counts", "", "| what | how many |", "|---|---:|", *rows, ""]
         + ([f"Repeated starts by the fault that was near: {words}.", ""] if causes else [])
+        + [f"- n = {n}: {why}" for n, why in result.judgement[Kind.START_EXPLAINED].first]
+        + [""]
     )
 
 

@@ -4,7 +4,8 @@ that the workers were led to. Pure.
 What runs on a remote worker is started elsewhere only when its session is lost, and that only when
 no beat came through for a whole lease. A beat comes every third of a lease, so a shorter silence
 loses nothing: a cut connection and a lost answer are none at all, and a gateway that dies is none
-for longer than its workers are led to it.
+for longer than its workers are led to it. While PostgreSQL is away nobody is declared dead, nor for
+a lease after it: it only makes a silence of another kind longer.
 """
 
 import math
@@ -27,6 +28,7 @@ class Silence(NamedTuple):
     begin: float
     end: float
     why: str
+    of_postgres: bool = False  # and of nothing else
 
 
 class SessionLosses:
@@ -60,7 +62,7 @@ class SessionLosses:
         for silence in self._silences.get(worker, ()):
             # It starts nothing that it has no lease for.
             began_before = call.began_at <= max(silence.begin + self._lease, silence.end)
-            long = silence.end - silence.begin >= self._lease / 3
+            long = silence.end - silence.begin >= self._lease / 3 and not silence.of_postgres
             lost = long and self._lost_by(silence.begin, later_at)
             if began_before and lost and silence.begin <= unheard_until:
                 return f"{silence.why} from {silence.begin:.3f} to {silence.end:.3f}"
@@ -87,7 +89,7 @@ def _silences(worker: str, faults: Sequence[Fault], led: Sequence[Route]) -> Ite
         if fault.victim == worker and fault.kind in _SILENT:
             yield Silence(fault.at, fault.healed_at, f"{fault.kind} of {worker}")
         elif fault.kind in _POSTGRES:
-            yield Silence(fault.at, fault.healed_at, fault.kind)
+            yield Silence(fault.at, fault.healed_at, fault.kind, of_postgres=True)
         elif fault.kind in _AWAY:
             for begin, end in _times_at(led, fault.victim):
                 begin, end = max(begin, fault.at), min(end, fault.healed_at)
@@ -109,7 +111,8 @@ def _merged(silences: Iterable[Silence], gap: float) -> Iterator[Silence]:
     for each in sorted(silences):
         if last is not None and each.begin <= last.end + gap:
             why = last.why if each.why in last.why else f"{last.why}, {each.why}"
-            last = Silence(last.begin, max(last.end, each.end), why)
+            of_postgres = last.of_postgres and each.of_postgres
+            last = Silence(last.begin, max(last.end, each.end), why, of_postgres)
             continue
         if last is not None:
             yield last
