@@ -21,7 +21,7 @@ ROWS = 50_000
 RUNNING = 2_000
 NODE = new_incarnation()
 
-_FILL = """
+FILL = """
 INSERT INTO gnomon.task (
     tenant_id, id, task_type, target, due_at, state, node, fence, attempt, run_until
 )
@@ -54,7 +54,7 @@ RETURNING gateway, incarnation
 
 @pytest.fixture
 async def filled(connection: Connection) -> Connection:
-    await connection.execute(_FILL, ROWS, RUNNING, NODE)
+    await connection.execute(FILL, ROWS, RUNNING, NODE)
     await connection.execute(
         """
         INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from tests.integration.support import Connection, database_now
-from tests.plans.test_hot_plans import plans
+from tests.plans.test_hot_plans import FILL, plans
+from tests.plans.test_list_plans import behind_the_wall
 
 from gnomon.clock import new_id
 from gnomon.model.tasks.task import DEFAULT_TENANT
@@ -87,6 +88,38 @@ async def test_reads_go_by_indexes(filled: Connection) -> None:
     for name, args in asked:
         for used in await plans(filled, name, *args):
             assert not LARGE & used.read_whole - {"task"}, name
+
+
+# What the API reads for a tenant, behind the wall.
+OF_TENANTS = ("get_run", "run_nodes", "run_output", "run_definition", "waited_for", "list_runs")
+
+
+async def test_a_tenant_reads_a_run_by_keys_beside_many_tasks(connection: Connection) -> None:
+    """On tables never analyzed, and after that: conditions that may not look below the wall make
+    a statement read all tasks of the tenant."""
+    now = await database_now(connection)
+    run, node = new_id(now), new_id(now)
+    await connection.execute(FILL, 20_000, 0, None)
+    await connection.execute(
+        "INSERT INTO gnomon.workflow_run (tenant_id, id, created_at) VALUES ($1, $2, $3)",
+        DEFAULT_TENANT, run, now,
+    )  # fmt: skip
+    await connection.execute(
+        "INSERT INTO gnomon.workflow_node (tenant_id, task_id, run_id, node, place)"
+        " VALUES ($1, $2, $3, 'a', 1)",
+        DEFAULT_TENANT, node, run,
+    )  # fmt: skip
+    args: dict[str, list[Any]] = {key: [DEFAULT_TENANT, run] for key in OF_TENANTS}
+    args["run_output"] = [DEFAULT_TENANT, run, "a"]
+    args["waited_for"] = [DEFAULT_TENANT, node]
+    args["list_runs"] = [DEFAULT_TENANT, HIGHEST_ID, None, None, None, None, 51]
+    for known in ("never analyzed", "analyzed"):
+        if known == "analyzed":
+            await connection.execute("ANALYZE")
+        for name in OF_TENANTS:
+            async with behind_the_wall(connection):
+                for used in await plans(connection, name, *args[name]):
+                    assert "task" not in used.scanned, (name, known)
 
 
 async def test_runs_past_retention_are_found_by_indexes(filled: Connection) -> None:

@@ -66,6 +66,7 @@ def _fill(folder: Path, env: dict[str, str]) -> dict[str, Any]:
         gnomon("tenants", "create", "acme", cwd=folder, env=env)
         _tasks(ask)
         _cron_jobs(ask)
+        _workflow(ask)
         ask("PUT", "task-types/known", {"schema": {"type": "object"}})
         ask("PUT", "limiters/few", {"concurrency": 5, "task_type": "limited"})
         secret = ("secrets", "create", "--host", "signed.example", "--scheme", "v1a")
@@ -125,6 +126,27 @@ def _cron_jobs(ask: Ask) -> None:
     )
     for _ in range(2):  # the second waits for the first
         ask("POST", "cron-jobs/queued/trigger")
+
+
+def _workflow(ask: Ask) -> None:
+    """A run in the middle of its way: one node has ended, one waits, and one is blocked."""
+    echo = {"task_type": "echo", "target": {"type": "python", "function": "echo"}}
+    nodes = {
+        "first": {**echo, "payload": {"who": "first", "returns": 7}},
+        "asked": {"after": ["first"], "wait_for": {"signal": "go"}},
+        "last": {
+            **echo,
+            "after": ["asked", "first"],
+            "payload": {"who": "last", "returns": "{{nodes.first.result}}"},
+        },
+    }
+    run = ask("POST", "workflow-runs", {"definition": {"name": "halfway", "nodes": nodes}})
+
+    def waits() -> bool:
+        shown = ask("GET", f"workflow-runs/{run['run_id']}")["nodes"]
+        return any(node["node"] == "asked" and node["waits_for_signal"] == "go" for node in shown)
+
+    eventually_sync(waits)
 
 
 def asking(url: str, key: str | None = None) -> Ask:

@@ -78,9 +78,10 @@ class Api:
             return await answer.json()
 
     async def tasks(self) -> dict[str, dict[str, Any]]:
-        """Those that are no runs of cron jobs, by their names."""
+        """Those that are no runs of cron jobs and no nodes, by their names."""
         listed = (await self.ask("GET", "tasks?limit=100"))["tasks"]
-        return {task["name"]: task for task in listed if task["cron_job_id"] is None}
+        alone = (task for task in listed if not task["cron_job_id"] and not task["workflow_run_id"])
+        return {task["name"]: task for task in alone}
 
     async def ends(self, task_id: str) -> dict[str, Any]:
         async def look() -> dict[str, Any] | None:
@@ -147,6 +148,11 @@ async def test_everything_runs(api: Api, upgraded_dsn: str) -> None:
             await api.ends(run["run_id"])
         run = await api.ask("POST", "cron-jobs/yearly/trigger")
         await api.ends(run["run_id"])
+        (halfway,) = (await api.ask("GET", "workflow-runs"))["runs"]
+        where = f"workflow-runs/{halfway['run_id']}"
+        await api.ask("POST", f"{where}/signals/go", {"data": None})
+        assert (await api.ask("GET", f"{where}?wait=30"))["status"] == "SUCCEEDED"
+        assert (await api.ask("GET", f"{where}/outputs/last"))["result"] == 7
 
 
 def test_the_rows_are_of_a_commit_that_landed() -> None:

@@ -1,5 +1,6 @@
 -- The nodes of a run with their tasks, wherever these are, in one snapshot. unused: the nodes that it
--- waits for. Elements of mapped nodes, which may be thousands, are left out.
+-- waits for. Elements of mapped nodes, which may be thousands, are left out. The conditions on id say CASE:
+-- behind the wall coalesce() keeps indexes from being used.
 SELECT n.node, coalesce(n.borrows, n.task_id) AS task_id, n.compensates, n.borrows, n.after,
     e.state AS became, e.finished_at AS ended_at, t.state, t.due_at, t.attempt, t.started_at,
     t.finished_at, t.last_error, (SELECT gnomon.now()) AS now, w.waits_for,
@@ -11,11 +12,11 @@ LEFT JOIN LATERAL (
     SELECT state, due_at, attempt, started_at,
         CASE WHEN state = 4 THEN due_at END AS finished_at, last_error
     FROM gnomon.task
-    WHERE tenant_id = n.tenant_id AND id = coalesce(n.borrows, n.task_id)
+    WHERE tenant_id = n.tenant_id AND id = CASE WHEN n.borrows IS NULL THEN n.task_id ELSE n.borrows END
     UNION ALL
     SELECT state, execute_at, attempt, started_at, finished_at, last_error
     FROM gnomon.task_archive
-    WHERE tenant_id = n.tenant_id AND id = coalesce(n.borrows, n.task_id)
+    WHERE tenant_id = n.tenant_id AND id = CASE WHEN n.borrows IS NULL THEN n.task_id ELSE n.borrows END
 ) AS t ON true
 LEFT JOIN (
     SELECT x.child_id, array_agg(p.node ORDER BY p.place) AS waits_for
