@@ -25,6 +25,7 @@ class Withered(Exception):
 
 
 _SPOKEN = "tests/unit/node/test_conversation.py"
+_OWNED = ("tests/integration/test_gateway_ownership.py",)
 
 BUGS: Sequence[Bug] = (
     Bug(
@@ -208,6 +209,27 @@ BUGS: Sequence[Bug] = (
         "        raise WorkerSessionNotFound(session_id)\n",
         "",
         ("tests/integration/test_gateway_protocol.py",),
+    ),
+    Bug(
+        "releases-what-another-gateway-claimed",
+        "node/remote/session_keeper.py",
+        "            if row.gateway != own:\n",
+        "            if row.gateway is None:\n",
+        _OWNED,
+    ),
+    Bug(
+        "delivers-what-another-gateway-may-release",
+        "node/remote/adoption.py",
+        "            if not adopted.was_own:\n",
+        "            if adopted.was_own is None:\n",
+        _OWNED,
+    ),
+    Bug(
+        "adopts-while-its-own-claim-is-under-way",
+        "node/remote/adoption.py",
+        "        if incarnation not in self._pipe.sessions:\n",
+        "        if incarnation is not None:\n",
+        _OWNED,
     ),
     Bug(
         "claims-for-the-session-of-another-gateway",
