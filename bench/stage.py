@@ -41,6 +41,9 @@ class Silence:
     def cancel(self, key: object) -> None:
         pass
 
+    def steps(self) -> None:
+        pass
+
 
 class Arena:
     """A migrated database, and a folder for those who work on it."""

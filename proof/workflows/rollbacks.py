@@ -9,7 +9,6 @@ import msgspec
 from proof.workflows.runs import DEAD_LETTER, ComparedRun, Different
 
 from gnomon.clock import new_id
-from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcomes.verdict import COMPLETE, Verdict
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission
@@ -17,7 +16,7 @@ from gnomon.store.ports.work.workflows import NewCompensation
 from gnomon.workflow.progress import NodeState
 from gnomon.workflow.run import WorkflowRunState
 
-_AGAIN = (TimeoutError, StoreUnavailable)  # cut off, or a deadlock: the chore tries again
+_AGAIN = TimeoutError  # cut off: the chore tries again
 _COMPENSATIONS = """
     SELECT n.compensates, n.task_id, t.state, e.state AS became
     FROM gnomon.workflow_node AS n

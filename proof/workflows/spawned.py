@@ -5,7 +5,7 @@ import random
 from uuid import UUID
 
 import msgspec
-from proof.workflows.runs import DEAD_LETTER, ComparedRun, Different
+from proof.workflows.runs import AGAIN, DEAD_LETTER, ComparedRun, Different
 
 from gnomon.clock import Clock, new_id
 from gnomon.model.outcomes.outcome import OutcomeKind
@@ -56,11 +56,32 @@ class SpawningRun(ComparedRun):
         super().__init__(database, graph, clock, incarnation)
         self._dispatch = PostgresDispatch(database, 10.0, spawn_rules(clock))
 
-    async def spawn(self, name: str, number: int) -> None:
-        """It succeeds, and two settlers say so at once: one of them is heard."""
+    async def spawn(self, name: str, number: int, *, lost: bool) -> None:
+        """It succeeds, and two settlers say so at once: one of them is heard. `lost`: after another
+        execution of it was taken for lost, whose report comes as well, too late."""
         key = TaskKey(DEFAULT_TENANT, self.ids[name])
+        settlement = await self._spawning(key, number)
+        late = []
+        if lost:
+            again = msgspec.structs.replace(
+                settlement, verdict=AGAIN, outcome=OutcomeKind.FAILED, error="lost", spawns=None
+            )
+            await self._dispatch.settle([again])
+            late, settlement = [settlement], await self._spawning(key, number)
+        reports = [*late, settlement, settlement]
+        settled = await asyncio.gather(
+            *(self._dispatch.settle_spawning(each, None) for each in reports)
+        )
+        if sum(map(len, settled)) != 1:
+            raise Different(f"the spawns of {name} were settled {sum(map(len, settled))} times")
+        for place in range(number):
+            self.ids[spawned_name(name, place)] = spawned_id(key.id, place)
+        self.model.succeed(name, number)
+
+    async def _spawning(self, key: TaskKey, number: int) -> Settlement:
+        """An execution of it, which has spawned so many."""
         (claimed,) = (await self._dispatch.claim(self._incarnation, [key])).deliveries
-        settlement = Settlement(
+        return Settlement(
             key=key,
             fence=claimed.fence,
             incarnation=self._incarnation,
@@ -68,13 +89,6 @@ class SpawningRun(ComparedRun):
             outcome=OutcomeKind.SUCCEEDED,
             spawns=msgspec.json.encode([None] * number).decode(),
         )
-        twice = (self._dispatch.settle_spawning(settlement, None) for _ in range(2))
-        settled, again = await asyncio.gather(*twice)
-        if len(settled) + len(again) != 1:
-            raise Different(f"the spawns of {name} were settled {len(settled) + len(again)} times")
-        for place in range(number):
-            self.ids[spawned_name(name, place)] = spawned_id(key.id, place)
-        self.model.succeed(name, number)
 
 
 async def play_spawning(
@@ -107,7 +121,10 @@ async def _event(run: SpawningRun, chance: random.Random, settlers: int) -> None
         if name not in spawning
     }
     await asyncio.gather(
-        *(run.spawn(name, chance.randint(1, MOST_SPAWNED)) for name in spawning),
+        *(
+            run.spawn(name, chance.randint(1, MOST_SPAWNED), lost=chance.random() < 0.3)
+            for name in spawning
+        ),
         *([run.settle(verdicts, settlers, chance)] if verdicts else []),
         run.take_steps(),
     )

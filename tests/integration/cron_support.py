@@ -44,6 +44,7 @@ class Unheard:
         self.entries += entries
 
     def cancel(self, key: TaskKey) -> None: ...
+    def steps(self) -> None: ...
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Cron jobs whose target is a workflow: one run for each fire, and overlap rules look at it."""
 
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -63,7 +64,6 @@ async def test_a_fire_starts_one_run_and_ends_with_it(
 async def test_overlap_rules_look_at_the_run(api: Api, database_dsn: str) -> None:
     waits = node("a") | {"task_type": "wait_at_the_gate", "payload": {"who": "recurring"}}
     await define(api, "slow", {"a": waits, "b": node("b", "a")})
-    await job(api, "skips", "slow", overlap_policy="skip")
     await job(api, "cancels", "slow", overlap_policy="cancel_running")
     async with running_node(database_dsn):
         first = await run_of(api, await fire(api, "cancels"))
@@ -111,6 +111,57 @@ async def test_a_run_that_fails_makes_a_dead_letter_of_the_fire(
             return found[0]["status"] == "DEAD_LETTERED"
 
         await eventually(failed)
+
+
+async def test_missed_fires_make_runs_by_policy(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    await define(api, "etl", {"a": node("a"), "b": node("b", "a")})
+    expected = {"skip": 0, "fire_once": 1, "backfill": 3}
+    now: datetime = await connection.fetchval("SELECT gnomon.now()")
+    hourly = f"{(now.minute + 30) % 60} * * * *"
+    for policy in expected:
+        limit = {"backfill_limit": 10} if policy == "backfill" else {}
+        await job(
+            api, policy, "etl", cron_expression=hourly, missed_run_policy=policy,
+            overlap_policy="allow", **limit,
+        )  # fmt: skip
+    # Nobody was there for the last three of them, the latest of which was half an hour ago.
+    await connection.execute(
+        """UPDATE gnomon.cron_job
+        SET next_fire_at = date_trunc('minute', $1::timestamptz) - interval '150 minutes'""",
+        now,
+    )
+    async with running_node(database_dsn):
+
+        async def ended() -> Any:
+            rows = await connection.fetch(
+                """SELECT j.name, count(r.id) FILTER (WHERE r.state = 10) AS runs
+                FROM gnomon.cron_job AS j
+                LEFT JOIN gnomon.workflow_run AS r ON r.cron_job_id = j.id GROUP BY j.name"""
+            )
+            return {row["name"]: row["runs"] for row in rows} == expected
+
+        await eventually(ended)
+
+
+async def test_a_fire_whose_node_dies_has_one_run(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    await define(api, "etl", {"a": node("a"), "b": node("b", "a"), "c": node("c", "b")})
+    await job(api, "nightly", "etl")
+    async with running_node(database_dsn) as first:
+        run = await run_of(api, await fire(api, "nightly"))
+        await first.kill()
+    async with running_node(database_dsn):
+        await once(api, run, "SUCCEEDED")
+
+        async def completed() -> Any:
+            found = (await call(api, "GET", f"{JOBS}/nightly/runs", 200))["runs"]
+            return [each["status"] for each in found] == ["COMPLETED"]
+
+        await eventually(completed)
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.workflow_run") == 1
 
 
 async def test_only_cron_jobs_have_workflows_as_targets(api: Api) -> None:

@@ -49,6 +49,9 @@ class _NoHints:
     def cancel(self, key: TaskKey) -> None:
         """Nobody runs it."""
 
+    def steps(self) -> None:
+        """Nobody takes them."""
+
 
 @pytest.fixture
 def store(database: Database) -> PostgresTasks:

@@ -1,11 +1,22 @@
 """Templates and conditions of nodes, with nodes that run their tasks."""
 
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.nodes import running_node
-from tests.integration.workflow_calls import RUNS, node, once, start, statuses
+from tests.integration.workflow_calls import RUNS, node, once, read, start, statuses
+from tests.waiting import eventually
+
+from gnomon.limits.limiter import Limiter
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.workflows.node_limits import TenantLimits
+from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
+
+ALWAYS = {"left": 1, "op": "==", "right": 1}
 
 
 async def test_results_and_input_reach_those_below(api: Api, database_dsn: str) -> None:
@@ -74,6 +85,83 @@ async def test_a_template_that_does_not_fit_makes_a_dead_letter_that_can_be_retr
         await once(api, run, "SUCCEEDED")
     task = await call(api, "GET", f"{TASKS}/{b['task_id']}", 200)
     assert task["payload"]["got"] == 2
+
+
+async def test_a_dead_letter_that_is_retried_after_its_run_has_ended_runs(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    """Its template did not fit, it has counted, and the run has gone on to its end without it."""
+    nodes = {
+        "a": node(payload={"returns": {"n": 1}}),
+        "b": node("x", "a", payload={"got": "{{nodes.a.result.m}}"}, on_failure="continue"),
+    }
+    run = await start(api, nodes)
+    async with running_node(database_dsn):
+        (_, b) = (await once(api, run, "SUCCEEDED"))["nodes"]
+        assert b["status"] == "DEAD_LETTERED"
+        # What a retry needs outlives retention.
+        await connection.execute(query("remove_runs"), datetime(2100, 1, 1, tzinfo=UTC), 1000)
+        await connection.execute("UPDATE gnomon.workflow_result SET output = '{\"m\": 2}'")
+        await call(api, "POST", f"{TASKS}/{b['task_id']}/retry", 202)
+
+        async def completed() -> Any:
+            found = await call(api, "GET", f"{TASKS}/{b['task_id']}", 200)
+            return found if found["status"] == "COMPLETED" else None
+
+        assert (await eventually(completed))["payload"]["got"] == 2
+
+
+async def test_keyed_limits_go_by_the_payload_that_a_template_makes(
+    api: Api, database: Database, connection: "asyncpg.Connection[Any]"
+) -> None:
+    limiter = Limiter(
+        tenant_id="default", name="by-user", task_type="echo", concurrency=1, key="/user/id"
+    )
+    limits = TenantLimits(limiters_of=lambda _: [limiter])
+    nodes = {
+        "a": node(payload={"user": {"id": "{{run.id}}"}}),
+        "b": node("x", payload={"user": {"id": "{{run.input.user}}"}}) | {"if": ALWAYS},
+    }
+    body = {"definition": {"nodes": nodes}, "input": {"user": "u-7"}}
+    await call(api, "POST", RUNS, 202, body)
+    await PostgresWorkflowSteps(database, limits).take()
+    found = "SELECT state, limit_keys FROM gnomon.task WHERE workflow_node = 'b'"
+    (row,) = await connection.fetch(found)
+    assert (row["state"], json.loads(row["limit_keys"])) == (0, {"by-user": "u-7"})
+
+
+async def test_what_fails_for_one_node_keeps_no_other_back(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    await connection.execute(
+        """CREATE FUNCTION gnomon.test_refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = 'check_violation'; END $$;
+        CREATE TRIGGER test_refuse BEFORE UPDATE ON gnomon.task FOR EACH ROW
+        WHEN (OLD.workflow_node LIKE 'bad%') EXECUTE FUNCTION gnomon.test_refuse()"""
+    )
+    first = node(payload={"returns": 1})
+    filled = {"payload": {"got": "{{nodes.a.result}}"}}
+    nodes = {"a": first} | {
+        f"{kind}{number}": node("x", "a", **filled) for kind in ("bad", "good") for number in (1, 2)
+    }
+    nodes["bad_wait"] = {"wait_for": {"seconds": 0.001}, "after": ["a"], "on_failure": "skip"}
+    run = await start(api, nodes)
+    async with running_node(database_dsn):
+
+        async def some() -> Any:
+            found = statuses(await read(api, run))
+            return found if {found["good1"], found["good2"]} == {"COMPLETED"} else None
+
+        assert (await eventually(some))["bad1"] == "BLOCKED"
+        bad = next(each for each in (await read(api, run))["nodes"] if each["node"] == "bad1")
+
+        async def told() -> Any:
+            why = await call(api, "GET", f"{TASKS}/{bad['task_id']}/explain", 200)
+            return "'workflow-steps' fails" in json.dumps(why)
+
+        await eventually(told)
+        await connection.execute("DROP TRIGGER test_refuse ON gnomon.task")
+        await once(api, run, "SUCCEEDED")
 
 
 async def test_templates_that_make_no_sense_are_refused(api: Api) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import asyncpg
+import pytest
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.nodes import running_node
 from tests.integration.workflow_calls import RUNS, node, once, read, start, statuses
@@ -31,8 +32,10 @@ async def steps(database: Database) -> None:
 
 
 async def test_a_node_waits_for_its_signal_and_hands_its_data_on(
-    api: Api, database_dsn: str
+    api: Api, database_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At once: the chore of workflows is told of the run and of the signal, and does not look."""
+    monkeypatch.setattr("gnomon.wiring.node.STEP_SECONDS", 3600.0)
     nodes = {
         "ask": node(),
         "wait": waiting("ask"),

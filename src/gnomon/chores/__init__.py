@@ -16,6 +16,7 @@ from gnomon.chores.troubles import (
     Trouble,
     Troubles,
     about_job,
+    about_run,
     about_task,
     jobs_in,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "TroubleStore",
     "Troubles",
     "about_job",
+    "about_run",
     "about_task",
     "every",
     "isolated",

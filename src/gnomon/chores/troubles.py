@@ -47,6 +47,11 @@ def about_job(tenant_id: str, job_id: UUID) -> About:
     return About(tenant_id, f"{_JOB}{job_id}")
 
 
+def about_run(key: TaskKey) -> About:
+    """A run of a workflow; `key` has its id."""
+    return About(key.tenant_id, f"workflow run {key.id}")
+
+
 def jobs_in(abouts: Iterable[About]) -> list[UUID]:
     """The cron jobs among them."""
     named = (about.subject for about in abouts)

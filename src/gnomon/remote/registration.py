@@ -1,4 +1,4 @@
-"""Makes known over HTTP what an app declares: its task types and its cron jobs.
+"""Makes known over HTTP what an app declares: its task types, workflows and cron jobs.
 
 A worker with a database asks which version of an app decides; over HTTP the one that starts last
 does. What a key may not do is said once, and the handlers run all the same.
@@ -25,6 +25,7 @@ from gnomon.client.types.cron import CronJobEdit
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.declaring.cron import DeclaredCron
 from gnomon.sdk.declaring.handler import Handler
+from gnomon.sdk.workflow.workflow import Workflow
 
 log = structlog.get_logger("gnomon.worker")
 
@@ -44,9 +45,11 @@ class RemoteRegistration:
         """Register what differs. What is refused is logged; False where nobody answers."""
         handlers = list(dict.fromkeys(self._app.handlers.values()))
         types = [(each.name, self._type(each)) for each in handlers]
+        workflows = [(each.name, self._workflow(each)) for each in self._app.workflows.values()]
         jobs = [(each.name, self._job(each)) for each in self._app.jobs]
         try:
             await self._all("task types", types, "read and admin")
+            await self._all("workflows", workflows, "operate")
             await self._all("cron jobs", jobs, "read, submit and operate")
             with contextlib.suppress(Forbidden):  # said above, if the app has any
                 await self._prune()
@@ -80,6 +83,12 @@ class RemoteRegistration:
             except NotFound:
                 pass
             await self._client.put_task_type(handler.name, schema, defaults)
+
+        return register
+
+    def _workflow(self, workflow: Workflow[..., Any]) -> _Work:
+        async def register() -> None:
+            await self._client.put_workflow(workflow.definition)  # the same again is no new version
 
         return register
 

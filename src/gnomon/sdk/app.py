@@ -18,7 +18,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.tasks.task import DEFAULT_TENANT
-from gnomon.sdk.declaring.cron import CronOptions, DeclaredCron, declared_cron
+from gnomon.sdk.declaring.cron import (
+    CronOptions,
+    DeclaredCron,
+    ScheduledWork,
+    declared_cron,
+)
 from gnomon.sdk.declaring.decorators import CronDecorator, TaskDecorator
 from gnomon.sdk.declaring.handler import Blocking, Handler, TaskFunction
 from gnomon.sdk.declaring.options import TASK_FIELDS, TaskOptions
@@ -136,7 +141,8 @@ class Gnomon(Submitter):
 
     def cron(self, expression: str, /, **options: Unpack[CronOptions]) -> CronDecorator:
         """Run a handler by a cron expression, such as `0 9 * * MON-FRI`. Above `@app.task`, or
-        alone: then it makes the function a handler, too. Raises InvalidHandler."""
+        alone: then it makes the function a handler, too. Above `@app.workflow`, each fire is a run
+        of it. Raises InvalidHandler."""
         if not isinstance(expression, str):
             raise InvalidHandler(
                 f'{expression!r} is no cron expression: write @app.cron("0 9 * * *")'
@@ -153,6 +159,8 @@ class Gnomon(Submitter):
 
     def _scheduled(self, timing: Mapping[str, Any], options: CronOptions) -> CronDecorator:
         def declare(function: Any) -> Any:
+            if isinstance(function, Workflow):
+                return self._scheduled_workflow(function, timing, options)
             handler = function
             if not isinstance(function, Handler):
                 of_tasks = {key: value for key, value in options.items() if key in TASK_FIELDS}
@@ -161,19 +169,29 @@ class Gnomon(Submitter):
                 self._check_names(handler)
             elif self._handlers.get(function.name) is not function:
                 raise InvalidHandler(f"{function.name} ({function.place}) is of another app")
-            job = declared_cron(handler, timing, options)
-            for other in self._jobs:
-                if other.name == job.name:
-                    raise InvalidHandler(
-                        f"two cron jobs are called {job.name!r}, of {other.place} and {job.place}; "
-                        "give one of them another name="
-                    )
+            self._add_job(declared_cron(ScheduledWork.of_handler(handler), timing, options))
             if handler is not function:
                 self._add(handler)
-            self._jobs.append(job)
             return handler
 
         return declare
+
+    def _scheduled_workflow(
+        self, workflow: Workflow[..., Any], timing: Mapping[str, Any], options: CronOptions
+    ) -> Workflow[..., Any]:
+        if self._workflows.get(workflow.name) is not workflow:
+            raise InvalidHandler(f"{workflow.name} ({workflow.place}) is of another app")
+        self._add_job(declared_cron(workflow.scheduled(), timing, options))
+        return workflow
+
+    def _add_job(self, job: DeclaredCron) -> None:
+        for other in self._jobs:
+            if other.name == job.name:
+                raise InvalidHandler(
+                    f"two cron jobs are called {job.name!r}, of {other.place} and {job.place}; "
+                    "give one of them another name="
+                )
+        self._jobs.append(job)
 
     @overload
     def workflow(self, function: Callable[P, R], /) -> Workflow[P, R]: ...

@@ -106,10 +106,10 @@ class Registration:
             return
         for handler in _handlers(self._app):
             await self._tolerant("task type", handler.name, self._put_type(handler))
-        for job in self._app.jobs:
-            await self._tolerant("cron job", job.name, self._put_job(job))
         for workflow in self._app.workflows.values():
             await self._tolerant("workflow", workflow.name, self._put_workflow(workflow))
+        for job in self._app.jobs:
+            await self._tolerant("cron job", job.name, self._put_job(job))
         await self._prune()
 
     async def _tolerant(self, what: str, name: str, work: Any) -> None:

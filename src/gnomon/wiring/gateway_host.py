@@ -135,6 +135,7 @@ class GatewayHost:
                 assembly.on_due,
                 assembly.on_cancel,
                 settings.node.scan_seconds,
+                assembly.on_steps,
             )
             renewal = LeaseConnection(database.direct)
             keeper = LeaseKeeper(

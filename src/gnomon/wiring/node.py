@@ -93,6 +93,11 @@ class Assembly:
 
     def on_due(self, entries: list[Entry] | None) -> None:
         self._ahead.hear(entries)
+        if entries is None:  # hints were lost
+            self.on_steps()
+
+    def on_steps(self) -> None:
+        self._signals.steps.set()
 
     def on_cancel(self, key: TaskKey) -> None:
         self._worker.interrupt(key, "cancelled")
@@ -209,7 +214,7 @@ class Assembly:
     def _stepper(self) -> WorkflowStepper:
         steps = PostgresWorkflowSteps(self._database, self._tenant_limits)
         hints = CollectedHints(self._database)
-        return WorkflowStepper(steps, hints, self._ahead.hear, self._clock)
+        return WorkflowStepper(steps, hints, self._ahead.hear, self._clock, self._troubles)
 
     # What the stages share
 

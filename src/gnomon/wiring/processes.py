@@ -279,6 +279,7 @@ async def joined_node(
             assembly.on_due,
             assembly.on_cancel,
             settings.node.scan_seconds,
+            assembly.on_steps,
         )
         renewal = LeaseConnection(database.direct)
         keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.on_lease_lost, emit)

@@ -11,7 +11,7 @@ into text that holds JSON, as the answer of a webhook does, leads into that JSON
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
 import msgspec
@@ -28,6 +28,7 @@ from gnomon.model.targets.blanks import (
 
 MOST_PLACEHOLDERS = 100
 MOST_OUTPUT_BYTES = 65_536
+_DOTS = frozenset((".", ".."))
 _KNOWN = "{{nodes.<node>.result}}, {{run.input}}, each with a path (.files.0.path), and {{run.id}}"
 
 
@@ -121,8 +122,8 @@ def rendered(payload: bytes, values: TemplateValues) -> bytes:
 
 
 def rendered_text(text: str, values: TemplateValues, *, in_url: bool = False) -> str:
-    """A text with its blanks filled in; in a URL, no value can be more than one part of it. Raises
-    CannotRender."""
+    """A text with its blanks filled in; in a URL, no value can be more than one part of it, nor
+    lead to another place. Raises CannotRender."""
 
     def filled() -> Iterator[str]:
         for piece in pieces(text):
@@ -132,7 +133,10 @@ def rendered_text(text: str, values: TemplateValues, *, in_url: bool = False) ->
             value = _as_text(values.value_of(reference_of(piece.text)))
             yield quote(value, safe="") if in_url else value
 
-    return "".join(filled())
+    found = "".join(filled())
+    if in_url and not _DOTS.isdisjoint(map(unquote, urlsplit(found).path.split("/"))):
+        raise CannotRender("a part of the URL's path would be . or .., which leads elsewhere")
+    return found
 
 
 def _rendered(payload: bytes, value_of: Callable[[Reference], Any]) -> Iterable[bytes]:

@@ -71,6 +71,21 @@ def test_a_value_cannot_leave_its_part_of_a_url() -> None:
     assert url == "https://x.test/%2F..%2F%40evil%3Fa%3Db%23c"
 
 
+@pytest.mark.parametrize("value", [".", "..", "%2e%2E"])
+@pytest.mark.parametrize("text", ["{{run.input}}", "{{run.input}}/b?c=..", "a/{{run.input}}/b"])
+def test_a_value_cannot_lead_to_another_place(value: str, text: str) -> None:
+    values = TemplateValues(UUID(int=1), msgspec.json.encode(value))
+    if value.startswith("%"):  # it is text, and stays so
+        assert "%252e%252E" in rendered_text(f"https://x.test/{text}", values, in_url=True)
+        return
+    with pytest.raises(CannotRender, match=r"would be \. or \.\."):
+        rendered_text(f"https://x.test/{text}", values, in_url=True)
+    parts = TemplateValues(UUID(int=1), b'"."')
+    with pytest.raises(CannotRender):
+        rendered_text("https://x.test/{{run.input}}{{run.input}}", parts, in_url=True)
+    assert rendered_text("https://x.test/a?b={{run.input}}", values, in_url=True).endswith(value)
+
+
 def compared(left: Any, op: str, right: Any) -> bool:
     return holds(msgspec.json.encode({"left": left, "op": op, "right": right}), VALUES)
 

@@ -7,7 +7,9 @@ of nodes may do so at once.
 
 from collections.abc import Callable
 from typing import Protocol
+from uuid import UUID
 
+from gnomon.chores import Troubles, about_run, about_task
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
@@ -16,6 +18,7 @@ from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 CHORE = "workflow-steps"
 EVERY_SECONDS = 1.0
 _PASS_SECONDS = 10.0
+_REMEDY = "its workflow run waits for it; it is tried again by itself"
 
 
 class Announcing(Protocol):
@@ -35,18 +38,26 @@ class WorkflowStepper:
         hints: Announcing,
         hear: Callable[[list[Entry]], None],
         clock: Clock,
+        troubles: Troubles,
     ) -> None:
         self._store = store
         self._hints = hints
         self._hear = hear
         self._clock = clock
+        self._troubles = troubles
 
     async def run_once(self) -> int:
-        """Gives how many steps were taken."""
+        """Gives how many steps were taken. What fails for one node or run is set aside, and tried
+        again later."""
+        began = self._clock.monotonic()
         deadline = self._clock.monotonic() + _PASS_SECONDS
         steps = 0
         while self._clock.monotonic() < deadline:
-            taken = await self._store.take()
+            aside = [UUID(about.subject[-36:]) for about in self._troubles.aside(CHORE)]
+            taken = await self._store.take(aside)
+            for each in taken.failed:
+                about = about_run(each.key) if each.is_run else about_task(each.key)
+                self._troubles.note(CHORE, each.error, about, _REMEDY)
             if taken.due:
                 self._hear(taken.due)
                 self._hints.due(taken.due)
@@ -56,4 +67,5 @@ class WorkflowStepper:
             if not taken.steps:
                 break
             steps += taken.steps
+        self._troubles.over_since(CHORE, began)
         return steps

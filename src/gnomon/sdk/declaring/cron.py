@@ -14,7 +14,7 @@ from gnomon.cron.job import Definition, Missed, Overlap, checked, payload_of
 from gnomon.cron.template import Values
 from gnomon.model.duration import Duration
 from gnomon.model.errors import InvalidTask
-from gnomon.model.targets.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget, WorkflowTarget
 from gnomon.sdk.declaring.handler import Handler
 from gnomon.sdk.declaring.options import (
     LONGEST_EXPIRY,
@@ -66,27 +66,47 @@ class DeclaredCron(NamedTuple):
     """A cron job of an app."""
 
     name: str
-    handler: str  # its task type
+    handler: str  # or workflow: its task type
     spec: CronJobSpec  # without a source, which is whoever synchronises it
     renamed_from: str | None  # its former name
-    place: str  # of its handler
+    place: str  # of its handler, or workflow
+
+
+class ScheduledWork(NamedTuple):
+    """What a job runs: a handler, or a workflow."""
+
+    name: str  # and its task type
+    place: str
+    defaults: TaskDefaults
+    target: PythonTarget | WorkflowTarget
+    check: Callable[[bytes | None], object]  # of what a run would get; raises Reject
+    template: Callable[[Any], Any] = lambda payload: payload  # of its payload, as it is declared
+
+    @classmethod
+    def of_handler(cls, handler: Handler[..., Any]) -> "ScheduledWork":
+        target = PythonTarget(handler.name)
+        return cls(handler.name, handler.place, handler.defaults, target, handler.decode)
 
 
 def declared_cron(
-    handler: Handler[..., Any],
+    work: ScheduledWork,
     timing: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> DeclaredCron:
-    """A job that runs this handler; `timing` is its cron_expression or interval_seconds. Raises
+    """A job that runs this; `timing` is its cron_expression or interval_seconds. Raises
     InvalidHandler."""
-    name = options.get("name", handler.name)
+    name = options.get("name", work.name)
     about = f"cron job {name!r}"
     _check_names(about, options)
     fields = {**timing, **_fields(about, options)}
-    tasks = _tasks(about, handler.defaults, options)
-    _check_payload(about, handler, _definition(about, handler, name, fields))
-    spec = CronJobSpec(name=name, task_type=handler.name, **fields, **tasks)
-    return DeclaredCron(name, handler.name, spec, options.get("renamed_from"), handler.place)
+    payload = work.template(fields.get("payload_template"))
+    if payload is not None:
+        fields["payload_template"] = payload
+    tasks = _tasks(about, work.defaults, options)
+    _check_payload(about, work, _definition(about, work, name, fields))
+    target = work.target if isinstance(work.target, WorkflowTarget) else None
+    spec = CronJobSpec(name=name, task_type=work.name, target=target, **fields, **tasks)
+    return DeclaredCron(name, work.name, spec, options.get("renamed_from"), work.place)
 
 
 def _check_names(about: str, options: Mapping[str, Any]) -> None:
@@ -122,7 +142,7 @@ def _tasks(about: str, defaults: TaskDefaults, options: Mapping[str, Any]) -> di
 
 
 def _definition(
-    about: str, handler: Handler[..., Any], name: Any, fields: Mapping[str, Any]
+    about: str, work: ScheduledWork, name: Any, fields: Mapping[str, Any]
 ) -> Definition:
     """The job as the server would make it."""
     if not isinstance(name, str) or len(name) > MOST_NAME_CHARACTERS:
@@ -133,8 +153,8 @@ def _definition(
         return checked(
             Definition(
                 name=name,
-                task_type=handler.name,
-                target=PythonTarget(handler.name),
+                task_type=work.name,
+                target=work.target,
                 **{**fields, "payload_template": raw},
             )
         )
@@ -144,11 +164,11 @@ def _definition(
         raise InvalidHandler(f"{about}: {place}{error.detail}") from None
 
 
-def _check_payload(about: str, handler: Handler[..., Any], definition: Definition) -> None:
-    """Whether the handler can take what a run would get."""
+def _check_payload(about: str, work: ScheduledWork, definition: Definition) -> None:
+    """Whether it can take what a run would get."""
     payload = definition.payload_template
     try:
-        handler.decode(None if payload is None else payload_of(definition).render(_A_RUN))
+        work.check(None if payload is None else payload_of(definition).render(_A_RUN))
     except Reject as error:
         raise InvalidHandler(f"{about}: payload: {error}") from None
 

@@ -2,14 +2,18 @@
 submissions. A context that comes first is not submitted, so its type is without it."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from gnomon.sdk.declaring.handler import Handler, TaskFunction
 from gnomon.sdk.executing.context import TaskContext
 
+if TYPE_CHECKING:
+    from gnomon.sdk.workflow.workflow import Workflow
+
 P = ParamSpec("P")
 R = TypeVar("R")
 H = TypeVar("H", bound=Handler[..., Any])
+W = TypeVar("W", bound="Workflow[..., Any]")
 
 
 class TaskDecorator(Protocol):
@@ -32,10 +36,12 @@ class TaskDecorator(Protocol):
 
 
 class CronDecorator(Protocol):
-    """Declares a cron job of a handler, or of a function that becomes one."""
+    """Declares a cron job of a handler, of a workflow, or of a function that becomes a handler."""
 
     @overload
     def __call__(self, function: H, /) -> H: ...
+    @overload
+    def __call__(self, function: W, /) -> W: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, R]], /

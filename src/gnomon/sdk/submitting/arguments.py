@@ -67,6 +67,15 @@ class Arguments:
         InvalidArguments where the signature does not take them."""
         return self._document(self._bound(args, kwargs))
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Of the parameters that have one; none, where the payload is one value."""
+        return {
+            name: parameter.default
+            for name, parameter in self._signature.parameters.items()
+            if parameter.default is not inspect.Parameter.empty and not self._whole
+        }
+
     def with_defaults(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """As `encode`, with the defaults of parameters that are not given."""
         given = self._bound(args, kwargs)

@@ -11,11 +11,14 @@ from gnomon.client.calls import workflows as calls
 from gnomon.client.types.workflows import WorkflowSpec
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.errors import GnomonError
-from gnomon.sdk.declaring.options import check_known
+from gnomon.model.targets.target import WorkflowTarget
+from gnomon.sdk.declaring.cron import ScheduledWork
+from gnomon.sdk.declaring.options import TaskDefaults, check_known
 from gnomon.sdk.declaring.parameters import called, place_of, shape_of
 from gnomon.sdk.errors import InvalidOption, InvalidWorkflow
 from gnomon.sdk.submitting.arguments import WHOLE, Arguments
 from gnomon.sdk.submitting.results import Results
+from gnomon.sdk.values import encoded
 from gnomon.sdk.workflow.definition import nodes_of
 from gnomon.sdk.workflow.references import INPUT, ITEM, Mark, RunValue, marks
 from gnomon.sdk.workflow.run_handle import ResultPlace, RunHandle
@@ -114,6 +117,21 @@ class Workflow(Startable[P, R]):
         if not nodes:
             raise InvalidWorkflow(f"workflow {self.name} ({self.place}) has no steps")
 
+    def scheduled(self) -> ScheduledWork:
+        """The workflow as a cron job runs it: each fire is a run."""
+        target = WorkflowTarget(self.name)
+        return ScheduledWork(
+            self.name, self.place, TaskDefaults(), target, self.arguments.decode, self._template
+        )
+
+    def _template(self, payload: Any) -> Any:
+        """The input of a run: a run needs all arguments, also those that have a default."""
+        if not isinstance(payload, dict | None):
+            return payload
+        given = payload or {}
+        kept = {name: _literal(value) for name, value in self.arguments.defaults.items()}
+        return {**kept, **given} or None
+
     def _draw(self) -> object:
         function: Callable[..., object] = self.function
         return function(*_references(self.arguments.names))
@@ -140,6 +158,11 @@ class WorkflowDecorator(Protocol):
     """Makes a function a workflow."""
 
     def __call__(self, function: Callable[P, R], /) -> Workflow[P, R]: ...
+
+
+def _literal(value: Any) -> Any:
+    """A value in which no template finds anything to fill in."""
+    return msgspec.json.decode(encoded(value).replace(b"{{", b"{{{{"))
 
 
 def _check_kind(function: Any) -> None:

@@ -29,6 +29,7 @@ log = structlog.get_logger("gnomon.store")
 DUE_CHANNEL = "gnomon_due"
 CANCEL_CHANNEL = "gnomon_cancel"
 LOOK_AGAIN = "*"  # more than fits: look behind your cursors
+STEPS = "steps"  # nothing is due, but a workflow has steps to take
 _PAYLOAD_BYTES = 7900  # PostgreSQL takes just under 8000
 _MOST_ENTRIES = _PAYLOAD_BYTES // 60  # the shortest that there are
 _RECONNECT_SECONDS = 0.5
@@ -75,6 +76,9 @@ class Hints(Protocol):
     def cancel(self, key: TaskKey) -> None:
         """A running task whose cancelling was asked for."""
 
+    def steps(self) -> None:
+        """A workflow has steps for the chore of workflows."""
+
 
 class Announcer:
     """Sends hints to all nodes. `run` must be running for anything to leave."""
@@ -85,6 +89,7 @@ class Announcer:
         self._horizon = timedelta(seconds=horizon_seconds)
         self._due: list[Entry] = []
         self._cancels: list[TaskKey] = []
+        self._steps = False
         self._wake = asyncio.Event()
 
     def due(self, entries: Iterable[Entry]) -> None:
@@ -95,6 +100,10 @@ class Announcer:
 
     def cancel(self, key: TaskKey) -> None:
         self._cancels.append(key)
+        self._wake.set()
+
+    def steps(self) -> None:
+        self._steps = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -115,17 +124,24 @@ class Announcer:
                     self._wake.clear()
                     due, self._due = self._due, []
                     cancels, self._cancels = self._cancels, []
-                    await send_hints(connection, due, cancels)
+                    steps, self._steps = self._steps, False
+                    await send_hints(connection, due, cancels, steps=steps)
         finally:
             connection.terminate()
 
 
 async def send_hints(
-    connection: "Connection | DriverConnection", due: Sequence[Entry], cancels: Sequence[TaskKey]
+    connection: "Connection | DriverConnection",
+    due: Sequence[Entry],
+    cancels: Sequence[TaskKey],
+    *,
+    steps: bool = False,
 ) -> None:
     """Tell all nodes, outside of any transaction."""
     if due:
         await connection.execute(_NOTIFY, DUE_CHANNEL, encode_entries(due))
+    if steps:
+        await connection.execute(_NOTIFY, DUE_CHANNEL, STEPS)
     for key in cancels:
         await connection.execute(_NOTIFY, CANCEL_CHANNEL, f"{key.tenant_id}\t{key.id.hex}")
 
@@ -144,12 +160,14 @@ class Listener:
         on_due: Callable[[list[Entry] | None], None],
         on_cancel: Callable[[TaskKey], None],
         look_seconds: float,
+        on_steps: Callable[[], None] = lambda: None,
     ) -> None:
         self._dsn = dsn
         self._clock = clock
         self._on_due = on_due
         self._on_cancel = on_cancel
         self._look_seconds = look_seconds
+        self._on_steps = on_steps
 
     async def run(self) -> None:
         while True:
@@ -185,6 +203,9 @@ class Listener:
             await self._clock.sleep(self._look_seconds)
 
     def _heard_due(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if payload == STEPS:
+            self._on_steps()
+            return
         try:
             entries = decode_entries(str(payload))
         except (ValueError, OverflowError):  # anybody may NOTIFY anything

@@ -51,6 +51,7 @@ class CollectedHints:
         self._database = database
         self._due: list[Entry] = []
         self._cancels: list[TaskKey] = []
+        self._steps = False
 
     def due(self, entries: Iterable[Entry]) -> None:
         self._due.extend(entries)
@@ -58,10 +59,14 @@ class CollectedHints:
     def cancel(self, key: TaskKey) -> None:
         self._cancels.append(key)
 
+    def steps(self) -> None:
+        self._steps = True
+
     async def send(self) -> None:
         """Raises StoreError; what is lost is found by the scan."""
         due, self._due = self._due, []
         cancels, self._cancels = self._cancels, []
-        if due or cancels:
+        steps, self._steps = self._steps, False
+        if due or cancels or steps:
             async with self._database.connection() as connection:
-                await send_hints(connection, due, cancels)
+                await send_hints(connection, due, cancels, steps=steps)

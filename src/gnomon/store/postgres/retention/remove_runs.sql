@@ -4,6 +4,11 @@ WITH run AS MATERIALIZED (
     SELECT r.tenant_id, r.id
     FROM gnomon.workflow_run AS r
     WHERE r.finished_at < $1
+      -- A dead letter of it may need what is kept here, when it is retried.
+      AND NOT EXISTS (
+          SELECT FROM gnomon.task AS t
+          WHERE t.tenant_id = r.tenant_id AND t.workflow_run_id = r.id AND t.state = 4
+      )
     ORDER BY r.finished_at
     LIMIT least($2::integer, 100)
     FOR UPDATE SKIP LOCKED

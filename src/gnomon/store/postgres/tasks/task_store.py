@@ -143,6 +143,8 @@ class PostgresTasks:
             self._on_inserted(change.inserted)
         for key in change.cancels:
             self._hints.cancel(key)
+        if change.workflows.steps:
+            self._hints.steps()
 
     async def _remember_room(self, tenant_id: str, quotas: Quotas) -> None:
         with suppress(StoreUnavailable):

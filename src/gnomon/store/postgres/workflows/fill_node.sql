@@ -1,5 +1,6 @@
 -- Write what the turn of a node has made of it: $3 whether the payload changes, $4 the payload, $5 its
--- size where it is kept apart, $6 the target where that changes. The template is used up.
+-- size where it is kept apart, $6 the target where that changes, $7 what keyed limiters find in the new
+-- payload. The template is used up.
 WITH dropped AS (
     DELETE FROM gnomon.task_payload
     WHERE $3::boolean AND $5::integer IS NULL AND tenant_id = $1 AND task_id = $2
@@ -19,7 +20,8 @@ WITH dropped AS (
     UPDATE gnomon.task
     SET target = coalesce($6::json, target),
         payload = CASE WHEN NOT $3 THEN payload WHEN $5 IS NULL THEN $4 END,
-        payload_size = CASE WHEN $3 THEN $5 ELSE payload_size END
+        payload_size = CASE WHEN $3 THEN $5 ELSE payload_size END,
+        limit_keys = CASE WHEN $3 THEN $7::text ELSE limit_keys END
     WHERE tenant_id = $1 AND id = $2
 )
 UPDATE gnomon.workflow_node SET template = NULL WHERE tenant_id = $1 AND task_id = $2

@@ -116,8 +116,8 @@ class _Expansion:
             yield with_keys(made, limiters)
 
     def _turn(self, index: int) -> NodeTurn:
-        template, target = self._held
-        plain = msgspec.structs.replace(template, condition=msgspec.UNSET)
+        target = self._held.target
+        plain = msgspec.structs.replace(self._held.template, condition=msgspec.UNSET)
         with misfits():
             values = with_item(self._values, self.items, index)
             return turn_of(plain, target, values, self.limits.most_bytes)

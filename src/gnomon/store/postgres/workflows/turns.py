@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import asyncpg
 import msgspec
 
+from gnomon.limits.limiter import limit_keys
 from gnomon.model.targets.target import RequestTarget, Target
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import size_apart, stored_payload, stored_target
+from gnomon.store.postgres.workflows.node_limits import TenantLimits
 from gnomon.workflow.template import CannotRender, TemplateValues
 from gnomon.workflow.turn import NodeTemplate, NodeTurn, turn_of
 
@@ -22,15 +24,15 @@ class Misfit(Exception):
 
 
 async def take_turn(
-    connection: "Connection", row: asyncpg.Record, most_bytes: int
+    connection: "Connection", row: asyncpg.Record, limits: TenantLimits
 ) -> NodeTurn | None:
     """Fill a node in whose turn has come. None: somebody else holds its task. Raises Misfit."""
-    template = await held_template(connection, row)
-    if template is None:
+    held = await held_template(connection, row)
+    if held is None:
         return None
     with misfits():
-        values = await template_values(connection, row, template.template)
-        turn = turn_of(template.template, template.target, values, most_bytes)
+        values = await template_values(connection, row, held.template)
+        turn = turn_of(held.template, held.target, values, limits.most_bytes)
     if not turn.skipped:
         await connection.execute(
             query("fill_node"),
@@ -40,26 +42,33 @@ async def take_turn(
             stored_payload(turn.payload),
             size_apart(turn.payload),
             None if turn.target is None else stored_target(turn.target),
+            limit_keys(
+                limits.limiters_of(row["tenant_id"]), held.task_type, held.queue, turn.payload
+            ),
         )
     return turn
 
 
 class HeldTemplate(NamedTuple):
-    """The template of a node whose task is held, and its target."""
+    """The template of a node whose task is held, and what is known of the task."""
 
     template: NodeTemplate
     target: Target
+    task_type: str
+    queue: str | None
 
 
 async def held_template(connection: "Connection", row: asyncpg.Record) -> HeldTemplate | None:
     """Hold the task of a node whose turn has come. None: somebody else holds it. Raises Misfit."""
-    target = await connection.fetchval(query("hold_turn"), row["tenant_id"], row["task_id"])
-    if target is None:
+    task = await connection.fetchrow(query("hold_turn"), row["tenant_id"], row["task_id"])
+    if task is None:
         return None
     with misfits():
         return HeldTemplate(
             msgspec.json.decode(row["template"], type=NodeTemplate),
-            msgspec.json.decode(target, type=RequestTarget),
+            msgspec.json.decode(task["target"], type=RequestTarget),
+            task["task_type"],
+            task["queue"],
         )
 
 

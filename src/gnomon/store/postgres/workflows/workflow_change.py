@@ -49,6 +49,7 @@ class PostgresWorkflowChange:
         self._connection = connection
         self._limiters = limiters
         self._due = due  # hints to send once it is committed
+        self.steps = False  # likewise: there are some for the chore of workflows
         self._tenant_id = tenant_id
 
     async def insert(self, run: NewWorkflowRun) -> None:
@@ -71,8 +72,10 @@ class PostgresWorkflowChange:
             len(run.nodes) + len(run.borrowed),
         )
         await self._bind(run)
+        self.steps = any(each.is_blocked and not each.node.after for each in run.nodes)
         if run.borrowed:
             await self._borrow(run)
+            self.steps = True
         await keep_compensations(self._connection, run, self._limiters)
 
     async def _bind(self, run: NewWorkflowRun) -> None:
@@ -139,6 +142,7 @@ class PostgresWorkflowChange:
         await self._connection.execute(
             query("cancel_run"), self._tenant_id, run_id, reason, interrupt
         )
+        self.steps = True
         return await self.read(run_id)
 
     async def roll_back(self, run_id: UUID, reason: str, *, interrupt: bool) -> ReadWorkflowRun:
@@ -148,6 +152,7 @@ class PostgresWorkflowChange:
         await self._connection.execute(
             query("roll_back_run"), self._tenant_id, run_id, reason, interrupt
         )
+        self.steps = True
         return await self.read(run_id)
 
     async def check_redrive(self, task_id: UUID, run_id: UUID) -> None:
@@ -170,6 +175,7 @@ class PostgresWorkflowChange:
         else:
             rows = await self._connection.fetch(query("free_run"), self._tenant_id, run_id)
             self._due += entries_of(rows)
+            self.steps = True
         return await self.read(run_id)
 
     async def signal(self, run_id: UUID, sent: RunSignal) -> RunSignal:
@@ -192,6 +198,7 @@ class PostgresWorkflowChange:
             )  # fmt: skip
             if found is None:
                 raise TooManySignals(run_id, MOST_SIGNALS)
+            self.steps = True
         kept = signal_of(found)
         if meaning_of(kept.data or b"null") != meaning_of(sent.data or b"null"):
             raise SignalDiffers(run_id, sent.name)
@@ -201,6 +208,7 @@ class PostgresWorkflowChange:
         """Let a dead letter whose template did not fit take its turn again; gives whether it is
         one."""
         again = await self._connection.fetchval(query("turn_again"), self._tenant_id, task_id)
+        self.steps = self.steps or again is not None
         return again is not None
 
     async def read(self, run_id: UUID) -> ReadWorkflowRun:

@@ -1,12 +1,15 @@
 """The steps of workflows that no settling statement takes: a chore takes them, in chunks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
+from gnomon.model.errors import BrokenInvariant, StoreUnavailable
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
@@ -34,12 +37,21 @@ _SUCCEEDED = 1
 _COUNTS_AS = {1: State.COMPLETED, 2: State.EXPIRED, 3: State.CANCELLED, 4: State.CANCELLED}
 
 
+class FailedStep(msgspec.Struct, frozen=True):
+    """A node, or a run, whose steps could not be taken, while those of others could."""
+
+    key: TaskKey
+    error: Exception
+    is_run: bool = False  # the key has the id of a run
+
+
 class Taken(msgspec.Struct):
     """What a round of steps has done, and what nodes should hear of it."""
 
     steps: int = 0
     due: list[Entry] = []
     cancels: list[TaskKey] = []
+    failed: list["FailedStep"] = []
 
     def add(self, rows: Iterable[asyncpg.Record]) -> None:
         """The children that became due, among the answers of a statement."""
@@ -54,50 +66,88 @@ class PostgresWorkflowSteps:
         self._limits = limits or TenantLimits()
         self._followed = _FIRST
 
-    async def take(self) -> Taken:
-        """A chunk of what is left to do about nodes, and of what follows from changes of runs."""
+    async def take(self, aside: Collection[UUID] = ()) -> Taken:
+        """A chunk of what is left to do about nodes, and of what follows from changes of runs; but
+        for those that are set aside. What fails for one of them fails for it alone. Raises
+        StoreUnavailable."""
         taken = Taken()
         await self._database.fetch("end_late_runs", CHUNK)
         await self._database.fetch("wake_waits", CHUNK)
-        runs = await self._database.fetch("followed_runs", self._followed, _RUNS)
+        runs = await self._database.fetch("followed_runs", self._followed, _RUNS, [*aside])
         self._followed = runs[-1]["id"] if len(runs) == _RUNS else _FIRST
         for run in runs:
-            await self._follow(run, taken)
-        rows = await self._database.fetch("workflow_steps", CHUNK)
+            with _alone(TaskKey(run["tenant_id"], run["id"]), taken, is_run=True):
+                await self._follow(run, taken)
+        rows = await self._database.fetch("workflow_steps", CHUNK, [*aside])
         if nodes := [row for row in rows if row["node"]]:
             await self._take(nodes, taken)
         for run in rows:
             if not run["node"]:
-                async with self._database.transaction() as connection:
-                    begun = await begin_rollback(connection, run["tenant_id"], run["run_id"])
-                taken.steps += begun
+                with _alone(TaskKey(*_key(run)), taken, is_run=True):
+                    async with self._database.transaction() as connection:
+                        begun = await begin_rollback(connection, run["tenant_id"], run["run_id"])
+                    taken.steps += begun
         return taken
+
+    async def _each(
+        self,
+        rows: Sequence[asyncpg.Record],
+        work: Callable[[Sequence[asyncpg.Record]], Awaitable[None]],
+        taken: Taken,
+    ) -> None:
+        """Do the work for all at once; where that fails, for one after the other."""
+        if not rows:
+            return
+        if len(rows) == 1:
+            with _alone(TaskKey(*_key(rows[0])), taken):
+                await work(rows)
+            return
+        try:
+            await work(rows)
+        except (StoreUnavailable, BrokenInvariant):
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is: whom it concerns is told below
+            for row in rows:
+                await self._each([row], work, taken)
 
     async def _take(self, rows: Sequence[asyncpg.Record], taken: Taken) -> None:
         """Each statement is a transaction of its own: who counts must not hold other counters."""
-        released = [row for row in rows if row["became"] is not None or row["task"] == State.DEAD]
+        again = {_key(row) for row in rows if _is_again(row)}
+        released = [
+            row
+            for row in rows
+            if (row["became"] is not None or row["task"] == State.DEAD) and _key(row) not in again
+        ]
         keys = {_key(row) for row in released}
         others = [row for row in rows if _key(row) not in keys]
         skipped = [row for row in others if row["step"] == _SKIP]
         ready = [row for row in others if row["step"] == _READY and _may_start(row)]
         stale = [row for row in others if row["task"] is None or row["task"] == State.RUNNING]
         ready = await self._turns(ready, skipped, taken)
-        if ready:
-            moved = await self._database.fetch("unblock_nodes", *columns(ready))
-            taken.add(moved)
-            taken.steps += len(moved)
-        if skipped:
-            await self._database.fetch("mark_skipped", *columns(skipped))
-            await self._end(skipped, _SKIPPED, taken)
-        if released:
-            for row in released:
-                if row["elements"] is not None and row["expanded"] < row["elements"]:
-                    await self._database.fetch("stop_map", *_key(row))
-            counted = [await self._counts_as(row) for row in in_order(released)]
-            await self._release(released, counted, taken)
-            await self._database.fetch("leave_nodes", *columns(released))
-        if stale:
-            await self._database.fetch("settle_steps", *columns(stale))
+        await self._each(ready, partial(self._start, taken), taken)
+        await self._each(skipped, partial(self._skip, taken), taken)
+        await self._each(released, partial(self._leave, taken), taken)
+        await self._each(stale, self._settle, taken)
+
+    async def _start(self, taken: Taken, rows: Sequence[asyncpg.Record]) -> None:
+        moved = await self._database.fetch("unblock_nodes", *columns(rows))
+        taken.add(moved)
+        taken.steps += len(moved)
+
+    async def _skip(self, taken: Taken, rows: Sequence[asyncpg.Record]) -> None:
+        await self._database.fetch("mark_skipped", *columns(rows))
+        await self._end(rows, _SKIPPED, taken)
+
+    async def _leave(self, taken: Taken, rows: Sequence[asyncpg.Record]) -> None:
+        for row in rows:
+            if row["elements"] is not None and row["expanded"] < row["elements"]:
+                await self._database.fetch("stop_map", *_key(row))
+        counted = [await self._counts_as(row) for row in in_order(rows)]
+        await self._release(rows, counted, taken)
+        await self._database.fetch("leave_nodes", *columns(rows))
+
+    async def _settle(self, rows: Sequence[asyncpg.Record]) -> None:
+        await self._database.fetch("settle_steps", *columns(rows))
 
     async def _counts_as(self, row: asyncpg.Record) -> int:
         if row["became"] is None:
@@ -121,24 +171,41 @@ class PostgresWorkflowSteps:
         mapped = [row for row in rest if row["kind"] == WorkflowNodeKind.MAPPED]
         filled = [row for row in rest if row["kind"] == WorkflowNodeKind.TASK]
         misfits: list[tuple[asyncpg.Record, str]] = []
-        if filled:
-            async with self._database.transaction() as connection:
-                for row in filled:
-                    try:
-                        turn = await take_turn(connection, row, self._limits.most_bytes)
-                    except Misfit as error:
-                        misfits.append((row, str(error)))
-                        continue
-                    if turn is not None:
-                        (skipped if turn.skipped else start).append(row)
+        await self._each(filled, partial(self._fill, start, skipped, misfits), taken)
         for row in waiting:
-            await self._wait(row, skipped, misfits, taken)
+            with _alone(TaskKey(*_key(row)), taken):
+                await self._wait(row, skipped, misfits, taken)
         for row in mapped:
-            await self._map(row, skipped, misfits, taken)
+            with _alone(TaskKey(*_key(row)), taken):
+                await self._map(row, skipped, misfits, taken)
         for row, reason in misfits:
-            async with self._database.transaction() as connection:
-                taken.steps += await bury(connection, row, reason)
+            with _alone(TaskKey(*_key(row)), taken):
+                async with self._database.transaction() as connection:
+                    taken.steps += await bury(connection, row, reason)
         return start
+
+    async def _fill(
+        self,
+        start: list[asyncpg.Record],
+        skipped: list[asyncpg.Record],
+        misfits: list[tuple[asyncpg.Record, str]],
+        rows: Sequence[asyncpg.Record],
+    ) -> None:
+        """Fill nodes in, together: nothing is said of them before that is committed."""
+        found: list[tuple[asyncpg.Record, bool]] = []
+        unfit: list[tuple[asyncpg.Record, str]] = []
+        async with self._database.transaction() as connection:
+            for row in rows:
+                try:
+                    turn = await take_turn(connection, row, self._limits)
+                except Misfit as error:
+                    unfit.append((row, str(error)))
+                    continue
+                if turn is not None:
+                    found.append((row, turn.skipped))
+        misfits += unfit
+        for row, is_skipped in found:
+            (skipped if is_skipped else start).append(row)
 
     async def _wait(
         self,
@@ -246,11 +313,36 @@ class PostgresWorkflowSteps:
         taken.steps += len(rows)
 
 
+@contextmanager
+def _alone(key: TaskKey, taken: Taken, *, is_run: bool = False) -> Iterator[None]:
+    """What fails here concerns this node, or run, alone."""
+    try:
+        yield
+    except (StoreUnavailable, BrokenInvariant):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is: it is noted, and tried again
+        taken.failed.append(FailedStep(key, error, is_run))
+
+
+def _is_again(row: asyncpg.Record) -> bool:
+    """Whether it is a dead letter that has counted before its template fitted, and was retried."""
+    return bool(
+        row["became"] is not None
+        and row["task"] == State.BLOCKED
+        and row["step"] == _READY
+        and row["template"] is not None
+    )
+
+
 def _may_start(row: asyncpg.Record) -> bool:
-    """In a run that is being rolled back, what undoes a node starts, and nothing else."""
+    """In a run that is being rolled back, what undoes a node starts, and nothing else. A dead
+    letter that is retried after its run has ended without it runs, as any other does."""
     if row["compensates"] is not None:
         return bool(row["run"] == WorkflowRunState.ROLLING_BACK)
-    return bool(row["run"] == WorkflowRunState.RUNNING)
+    if row["run"] == WorkflowRunState.RUNNING:
+        return True
+    ended = WorkflowRunState(row["run"]).is_final
+    return ended and row["run"] != WorkflowRunState.ROLLED_BACK and _is_again(row)
 
 
 def _key(row: asyncpg.Record) -> tuple[str, UUID]:
