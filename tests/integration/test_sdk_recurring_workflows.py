@@ -50,7 +50,7 @@ async def test_overlap_rules_are_about_runs(postgres: PostgresServer) -> None:
     assert [each for each in ticks if each.startswith("queues")] == [
         "queues 01",
         "queues 02",
-        "queues 04",
+        "queues 03",
     ]
     assert {each.status for each in runs} == {"SUCCEEDED", "RUNNING"}
 
