@@ -200,6 +200,8 @@ class Household:
         run_id = self._made(f"workflows/{name}/runs", {"input": {"note": self.mark}})["run_id"]
         self._own("workflows", name)
         self._own("workflow-runs", run_id)
+        batch = {"name": self.mark, "on_complete": {"task_type": self.mark}}
+        self._own("batches", self._made("batches", batch)["batch_id"])
         self._own("webhook-secrets", self._secret(f"{name}.example"))
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)

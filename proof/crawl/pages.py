@@ -30,6 +30,7 @@ RESOURCES = {
     "tasks": "tasks",
     "tenants": "tenants",
     "webhook-secrets": "webhook-secrets",
+    "batches": "batches",
     "workflow-runs": "workflow-runs",
     "workflows": "workflows",
 }

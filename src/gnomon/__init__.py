@@ -69,6 +69,12 @@ if TYPE_CHECKING:
         TypeDefaultsSpec,
         UsageInfo,
     )
+    from gnomon.client.types.batches import (
+        BatchInfo,
+        BatchProgressInfo,
+        BatchSpec,
+        OpenedBatch,
+    )
     from gnomon.client.types.bulk import (
         BegunBulkOperation,
         BulkOperationInfo,
@@ -164,6 +170,7 @@ if TYPE_CHECKING:
     )
     from gnomon.sdk.executing.context import TaskContext
     from gnomon.sdk.signals import Reject, Retry, Snooze
+    from gnomon.sdk.submitting.batch import BatchHandle
     from gnomon.sdk.submitting.handle import (
         Handle,
         ResultUnavailable,
@@ -194,7 +201,11 @@ __all__ = [
     "BackfillInfo",
     "BackfillSpec",
     "Backoff",
+    "BatchHandle",
+    "BatchInfo",
     "BatchProgress",
+    "BatchProgressInfo",
+    "BatchSpec",
     "BegunBulkOperation",
     "BulkOperationInfo",
     "BulkRefusalInfo",
@@ -258,6 +269,7 @@ __all__ = [
     "NotConnected",
     "NotFound",
     "NotificationInfo",
+    "OpenedBatch",
     "OperatorKeySpec",
     "Overlap",
     "OwnTenantInfo",
@@ -415,6 +427,12 @@ _MODULES = {
         "TypeDefaultsSpec",
         "UsageInfo",
     ),
+    "gnomon.client.types.batches": (
+        "BatchInfo",
+        "BatchProgressInfo",
+        "BatchSpec",
+        "OpenedBatch",
+    ),
     "gnomon.client.types.bulk": (
         "BegunBulkOperation",
         "BulkOperationInfo",
@@ -510,6 +528,7 @@ _MODULES = {
         "NoTransaction",
         "UnknownHandler",
     ),
+    "gnomon.sdk.submitting.batch": ("BatchHandle",),
     "gnomon.sdk.submitting.handle": (
         "Handle",
         "ResultUnavailable",

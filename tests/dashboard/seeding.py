@@ -64,6 +64,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
             "run_id": run_id,
             "workflows/name": "order",
             "operation_id": await _bulk_operation(api),
+            "batch_id": await _opened_batch(api),
             "limits/name": "bank",
             "/bulk-operations/new": "/bulk-operations/new?action=cancel&q=tag:invoices",
             "task-types/name": "send_invoice",
@@ -195,6 +196,15 @@ async def _workflow_run(api: Api) -> str:
 
     await eventually(held_up, timeout=60)
     return run_id
+
+
+async def _opened_batch(api: Api) -> str:
+    """A batch with a task that waits, and what follows it."""
+    given = {"name": "pictures", "on_complete": python("sync_stock", {"sku": "a"})}
+    batch_id: str = (await call(api, "POST", "/api/v1/batches", 201, given))["batch_id"]
+    task = python("sync_stock", {"sku": "a"}, delay_seconds=86_400, batch_id=batch_id)
+    await call(api, "POST", "/api/v1/tasks", 202, task)
+    return batch_id
 
 
 async def _bulk_operation(api: Api) -> str:

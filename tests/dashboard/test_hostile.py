@@ -47,6 +47,7 @@ _SHOWN = """document.body.innerText + [...document.querySelectorAll("[title], [a
 _OWN = {
     "/nodes", "/usage", "/keys", "/webhook-secrets", "/tenants", "/tenants/{tenant_id}", "/plans",
     "/operator-keys", "/fair-share", "/cron/new", "/events", "/installation/events", "/workflows",
+    "/batches",
     "/workflow-runs",
 }  # fmt: skip
 _EVENT = """

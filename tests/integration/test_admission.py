@@ -106,7 +106,9 @@ async def test_batches_of_many_tenants_are_let_in_one_by_one_and_never_deadlock(
     async def insert(number: int, batch: list[NewTask]) -> list[NewTask]:
         receipts = await stores[number % 2].insert(batch)
         for receipt in receipts:
-            assert receipt.refused is None or receipt.refused.over.quota == "scheduled_tasks"
+            if receipt.refused is not None:
+                assert isinstance(receipt.refused, QuotaExceeded)
+                assert receipt.refused.over.quota == "scheduled_tasks"
         return [new for new, r in zip(batch, receipts, strict=True) if r.refused is None]
 
     stored = await asyncio.gather(*(insert(n, batch) for n, batch in enumerate(batches)))

@@ -20,6 +20,7 @@ from gnomon.store.postgres.database import Database
 
 DEAD, CRON = "/api/v1/dead-letters", "/api/v1/cron-jobs"
 WORKFLOWS, RUNS = "/api/v1/workflows", "/api/v1/workflow-runs"
+BATCHES = "/api/v1/batches"
 CANARY = "canary-7f3a"
 HOUR = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 TASK = {
@@ -171,6 +172,11 @@ async def test_no_change_shows_what_may_not_be_read(
     path = f"{RUNS}/{ended['run_id']}/retry"
     await told.of("retry_workflow_run", "POST", path, 202, {"from": ["a"]})
     await told.of("delete_workflow", "DELETE", f"{WORKFLOWS}/w", 204)
+    batch = await told.of("open_batch", "POST", BATCHES, 201, {"name": CANARY})
+    for verb in ("close", "cancel"):
+        opened = await call(secured, "POST", BATCHES, 201, {"name": CANARY}, headers=full)
+        path = f"{BATCHES}/{opened['batch_id']}/{verb}"
+        assert await told.of(f"{verb}_batch", "POST", path, 200) != batch
 
     document = await call(secured, "GET", "/api/v1/openapi.json", 200)
     changing = {
@@ -190,6 +196,8 @@ async def test_no_change_shows_what_may_not_be_read(
     for verb in ("start", "pause", "resume", "cancel", "roll_back", "retry"):
         assert told.by_operation[f"{verb}_workflow_run"] == {"run_id", "status"}
     assert told.by_operation["start_ad_hoc_run"] == {"run_id", "status"}
+    for verb in ("open", "close", "cancel"):
+        assert told.by_operation[f"{verb}_batch"] == {"batch_id", "status"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The pages of workflows over HTTP: runs with their graph, and what can be done with them."""
 
 from tests.integration.api_calls import Api, call
+from tests.integration.batch_calls import open_batch, put, task
 from tests.integration.nodes import running_node
 from tests.integration.test_dashboard import origin_of, posted, shown
 from tests.integration.workflow_calls import RUNS, failing, node, once, read, start
@@ -86,3 +87,24 @@ async def test_a_graph_that_is_too_large_is_a_table(api: Api) -> None:
     assert "too large to be drawn" in text
     assert text.count('<tr id="node-') == 200
     assert (await call(api, "GET", f"{RUNS}/{run['run_id']}", 200))["status"] == "RUNNING"
+
+
+async def test_a_batch_shows_its_progress_and_its_tasks(api: Api) -> None:
+    assert "There is no batch yet" in await shown(api, "/batches")
+    batch = await open_batch(api, name="<pictures>", on_complete=task())
+    await put(api, batch, task(), task(delay_seconds=3600))
+    here = f"/batches/{batch['batch_id']}"
+    listed = await shown(api, "/batches?status=OPEN")
+    assert f'href="{here}"' in listed
+    assert "&lt;pictures&gt;" in listed
+    text = await shown(api, here)
+    assert "It is open" in text
+    assert "0 of 2" in text
+    assert f"batch%3A{batch['batch_id']}" in text
+    members = await shown(api, f"/tasks?q=batch:{batch['batch_id']}")
+    assert members.count('href="/tasks/0') >= 3, "and the callback"
+    assert f'href="{here}"' in await shown(api, f"/tasks/{batch['on_complete']}")
+    await posted(api, f"{here}/close")
+    assert "waits for 2 of its tasks" in await shown(api, here)
+    await posted(api, f"{here}/cancel")
+    assert "It is being cancelled. (cancelled)" in await shown(api, here)

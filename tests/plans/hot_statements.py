@@ -69,7 +69,7 @@ def _new_tasks(s: Sample) -> list[Any]:
     return [
         [DEFAULT_TENANT], ids, [2], [0], [s.now] * len(ids), [s.now] * len(ids), [], [3], [30.0],
         ["x"], [], ['{"type": "python", "function": "f"}'], [None] * len(ids),
-        *([[]] * 16), [DEFAULT_TENANT], [len(ids)], [0], [0],
+        *([[]] * 17), [DEFAULT_TENANT], [len(ids)], [0], [0],
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 NEWEST = UUID(int=(1 << 128) - 1)
-NOTHING = (None,) * 12
+NOTHING = (None,) * 13
 OF_DEAD = {"bulk_dead": (None,)}  # more filters
 LIVE, FINISHED = 40_000, 20_000
 
@@ -59,7 +59,7 @@ async def filled(connection: Connection) -> Connection:
 async def test_tasks_are_found_by_key(filled: Connection) -> None:
     for name in ("bulk_dead", "bulk_live", "bulk_all"):
         for error in (None, "none"):
-            chosen = (*NOTHING[:10], error, None, *OF_DEAD.get(name, ()))
+            chosen = (*NOTHING[:11], error, None, *OF_DEAD.get(name, ()))
             found = await plan_of(filled, name, "default", NEWEST, 500, 10_000, *chosen)
             assert_reads_by_key(found)
             if name == "bulk_dead":

@@ -22,7 +22,7 @@ Connection: TypeAlias = "asyncpg.Connection[Any]"
 NEWEST = UUID(int=(1 << 128) - 1)
 END = datetime.max.replace(tzinfo=UTC)
 TASKS, GROUPS, RESOLVED = 10_000, 20, 4_000
-NO_FILTER = (None,) * 7
+NO_FILTER = (None,) * 8
 
 _ID = """
     (lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint - n), 12, '0')
@@ -100,7 +100,7 @@ async def test_a_page_of_a_group_reads_that_page(filled: Connection, once: bool)
         found = await plan_of(filled, "list_dead", *listed, once=once)
         assert index in {node.get("Index Name") for node in found}
         assert read(found) <= 60
-        chosen = ("default", NEWEST, 100, 10_000, *(None,) * 12, value)
+        chosen = ("default", NEWEST, 100, 10_000, *(None,) * 13, value)
         found = await plan_of(filled, "bulk_dead", *chosen, once=once)
         assert index in {node.get("Index Name") for node in found}
         assert read(found) <= 110

@@ -49,7 +49,7 @@ ONE_TASK: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("transitions", (0, 51)),
 )
 NO_STATUS = (None, None, None)
-NO_FILTER = (None, None, None, None, None, None, None)
+NO_FILTER = (None,) * 8
 FILTERS: dict[str, tuple[Any, ...]] = {
     "nothing": (*NO_STATUS, *NO_FILTER),
     "completed": ([10], None, None, *NO_FILTER),
@@ -61,7 +61,8 @@ FILTERS: dict[str, tuple[Any, ...]] = {
     "lane": (*NO_STATUS, None, 3, *NO_FILTER[2:]),
     "tag": (*NO_STATUS, None, None, "a", *NO_FILTER[3:]),
     "cron job": (*NO_STATUS, None, None, None, NEWEST, *NO_FILTER[4:]),
-    "queue": (*NO_STATUS, *NO_FILTER[1:], "none"),
+    "queue": (*NO_STATUS, *NO_FILTER[2:], "none", None),
+    "batch": (*NO_STATUS, *NO_FILTER[1:], NEWEST),
 }
 
 

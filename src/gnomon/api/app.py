@@ -44,6 +44,7 @@ from gnomon.api.tasks import (
     tasks,
 )
 from gnomon.api.workers import worker_sessions
+from gnomon.api.workflows import batches as task_batches
 from gnomon.api.workflows import runs, signals, workflows
 from gnomon.version import VERSION
 
@@ -81,6 +82,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             workflows.router,
             signals.router,
             runs.router,
+            task_batches.router,
             events.router,
             events.installation_router,
             event_streams.router,

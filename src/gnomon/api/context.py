@@ -25,6 +25,7 @@ from gnomon.settings import Settings
 from gnomon.store.ports.insight.activity import UpcomingHour
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
+from gnomon.store.postgres.batches.batch_store import PostgresBatches
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
@@ -70,6 +71,7 @@ class Context(msgspec.Struct, frozen=True):
     batcher: SubmissionBatcher
     ends: EndWatch
     run_ends: EndWatch  # of workflows
+    batch_ends: EndWatch
     live: LiveWatch
     feed: EventFeed
     transitions: TransitionFeed
@@ -79,6 +81,7 @@ class Context(msgspec.Struct, frozen=True):
     bulk: PostgresBulk
     saved_views: PostgresSavedViews
     workflows: PostgresWorkflows
+    batches: PostgresBatches
     cron: PostgresCronJobs
     events: PostgresEvents
     event_log: PostgresEventLog

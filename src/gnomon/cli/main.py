@@ -32,8 +32,8 @@ from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
 from gnomon.cli.tasks import bulk, dead, events, levels, submit, tasks
+from gnomon.cli.workflows import batches, workflows
 from gnomon.cli.workflows import signals as signals
-from gnomon.cli.workflows import workflows
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable
 from gnomon.settings import SettingsError
@@ -72,6 +72,7 @@ app.add_typer(dead.app, name="dead")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(cron.app, name="cron")
 app.add_typer(workflows.app, name="workflows")
+app.add_typer(batches.app, name="batches")
 app.add_typer(notify.app, name="notify")
 app.add_typer(migrate.app, name="migrate")
 tenants.app.command("grant-role")(role_grants.grant_role)

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.calls import tasks, workflows
+from gnomon.client.calls import batches, tasks, workflows
 from gnomon.client.errors import (
     ApiProblem,
     ApiUnreachable,
@@ -27,6 +27,7 @@ from gnomon.client.errors import (
     WaitTimeout,
     problem_of,
 )
+from gnomon.client.types.batches import BatchInfo
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
 from gnomon.client.types.workflows import WorkflowRunInfo
 
@@ -158,24 +159,54 @@ def wait(
 def wait_for_run(run_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[WorkflowRunInfo]:
     """Waits until a run of a workflow has ended, or a dead letter holds it up. Raises
     WaitTimeout."""
+    found = yield from _awaited(
+        lambda seconds: workflows.get_workflow_run(run_id, wait=seconds),
+        lambda run: run.status in ENDED_RUNS,
+        lambda run: WaitTimeout(run.run_id, run.status, timeout or 0.0, "workflow run"),
+        timeout,
+        rules,
+    )
+    return found
+
+
+def wait_for_batch(batch_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[BatchInfo]:
+    """Waits until all tasks of a batch have ended. Raises WaitTimeout."""
+    found = yield from _awaited(
+        lambda seconds: batches.get_batch(batch_id, wait=seconds),
+        lambda batch: batch.finished_at is not None,
+        lambda batch: WaitTimeout(batch.batch_id, batch.status, timeout or 0.0, "batch"),
+        timeout,
+        rules,
+    )
+    return found
+
+
+def _awaited(
+    read: Callable[[float | None], Call[T]],
+    has_ended: Callable[[T], bool],
+    late: Callable[[T], WaitTimeout],
+    timeout: float | None,
+    rules: Rules,
+) -> Steps[T]:
+    """What `read` gives once that has ended."""
     rules = msgspec.structs.replace(rules, documents=False)
     started = answered = rules.monotonic()
-    run = yield from perform(workflows.get_workflow_run(run_id), rules)
-    while run.status not in ENDED_RUNS:
+    found = yield from perform(read(None), rules)
+    while not has_ended(found):
         now = rules.monotonic()
         left = math.inf if timeout is None else timeout - (now - started)
         if left <= 0:
-            raise WaitTimeout(run.run_id, run.status, timeout or 0.0, "workflow run")
+            raise late(found)
         seconds = min(_LONG_POLL, rules.silence / 2, left)
         try:
-            run = yield from perform(workflows.get_workflow_run(run_id, wait=seconds), rules)
+            found = yield from perform(read(seconds), rules)
             answered = rules.monotonic()
         except (ApiUnreachable, RateLimited, Unavailable):
             if rules.monotonic() - answered >= _LONGEST_OUTAGE:
                 raise
-        if run.status not in ENDED_RUNS and rules.monotonic() - now < seconds / 2:
+        if not has_ended(found) and rules.monotonic() - now < seconds / 2:
             yield Pause(min(_SHORT_PAUSE * (1 + rules.chance()), left))  # it did not wait
-    return run
+    return found
 
 
 class BatchedSubmission:

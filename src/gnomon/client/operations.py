@@ -13,6 +13,7 @@ from gnomon.client.calls import (
     access,
     activity,
     administration,
+    batches,
     bulk,
     cron,
     dead_letters,
@@ -279,6 +280,12 @@ class Operations:
     roll_back_workflow_run = CallMethod(workflows.roll_back_workflow_run)
     signal_workflow_run = CallMethod(workflows.signal_workflow_run)
     get_node_output = CallMethod(workflows.get_node_output)
+
+    open_batch = CallMethod(batches.open_batch)
+    list_batches = ListMethod(batches.list_batches)
+    get_batch = CallMethod(batches.get_batch)
+    close_batch = CallMethod(batches.close_batch)
+    cancel_batch = CallMethod(batches.cancel_batch)
 
     create_key = CallMethod(access.create_key)
     list_keys = ListMethod(access.list_keys)

@@ -13,7 +13,7 @@ class PageLink(msgspec.Struct, frozen=True):
     path: str
     name: str
     role: Role
-    also: str | None = None  # pages below this path belong to it, too
+    also: tuple[str, ...] = ()  # pages below these paths belong to it, too
 
 
 class PageGroup(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ GROUPS = (
             PageLink("/tasks", "Tasks", Role.READ),
             PageLink("/dead-letters", "Dead letters", Role.READ),
             PageLink("/cron", "Recurring", Role.READ),
-            PageLink("/workflows", "Workflows", Role.READ, "/workflow-runs"),
+            PageLink("/workflows", "Workflows", Role.READ, ("/workflow-runs", "/batches")),
             PageLink("/bulk-operations", "Bulk", Role.READ),
             PageLink("/events", "Events", Role.READ),
         ),
@@ -84,5 +84,5 @@ def shown_groups(offered: Callable[[Role], bool], path: str) -> list[ShownGroup]
 
 def is_here(link: PageLink, path: str) -> bool:
     """Whether a path is of this page, or of one below it."""
-    own = (link.path, link.also) if link.also else (link.path,)
+    own = (link.path, *link.also)
     return path in own or (link.path != "/" and any(path.startswith(f"{each}/") for each in own))

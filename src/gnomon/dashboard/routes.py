@@ -33,7 +33,7 @@ from gnomon.dashboard.pages.tasks import (
     task_views,
     tasks,
 )
-from gnomon.dashboard.pages.workflows import workflow_runs, workflows
+from gnomon.dashboard.pages.workflows import batches, workflow_runs, workflows
 from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import QUERY_CANCELED, RoleMissing, StoreUnavailable, Unauthenticated
@@ -106,6 +106,7 @@ _pages = Router(
         *cron_backfill.ROUTES,
         *workflows.ROUTES,
         *workflow_runs.ROUTES,
+        *batches.ROUTES,
         *nodes.ROUTES,
         *limits.ROUTES,
         *task_types.ROUTES,

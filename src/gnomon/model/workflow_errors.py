@@ -83,3 +83,40 @@ class TooManySignals(GnomonError):
         super().__init__(f"workflow run {run_id} has {most} signals, which is as many as are kept")
         self.run_id = run_id
         self.most = most
+
+
+class BatchNotFound(GnomonError):
+    """Unknown here, or another tenant's."""
+
+    def __init__(self, batch_id: UUID | str) -> None:
+        super().__init__(f"batch {batch_id} not found")
+        self.batch_id = batch_id
+
+
+class BatchIsClosed(GnomonError):
+    """A batch in a state that forbids this."""
+
+    def __init__(self, batch_id: UUID, status: str, action: str, remedy: str = "") -> None:
+        detail = f"batch {batch_id} is {status} and cannot be {action}"
+        super().__init__(f"{detail}: {remedy}" if remedy else detail)
+        self.batch_id = batch_id
+        self.status = status
+        self.action = action
+        self.remedy = remedy
+
+
+class BatchIsFull(GnomonError):
+    """As many tasks as a batch may have."""
+
+    def __init__(self, batch_id: UUID, most: int) -> None:
+        super().__init__(f"batch {batch_id} has {most} tasks, which is the most: open another one")
+        self.batch_id = batch_id
+        self.most = most
+
+
+class TooManyBatches(GnomonError):
+    """As many open batches as a tenant may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a tenant has at most {most} open batches: close those that are complete")
+        self.most = most

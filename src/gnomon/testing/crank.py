@@ -33,13 +33,17 @@ SELECT
         WHERE state = 0 AND due_at <= $1 AND coalesce(target ->> 'function' = ANY ($3), true)
     ) AS due,
     EXISTS (SELECT FROM gnomon.task WHERE state = 3) AS queued,
-    EXISTS (SELECT FROM gnomon.workflow_run WHERE state < 10) AS workflows,
+    EXISTS (SELECT FROM gnomon.workflow_run WHERE state < 10)
+        OR EXISTS (SELECT FROM gnomon.batch_note)
+        OR EXISTS (SELECT FROM gnomon.batch WHERE step OR (state = 0 AND deadline <= $1))
+        AS workflows,
     (SELECT min(due_at) FROM gnomon.task WHERE state = 0 AND due_at > $1) AS next_due,
     (SELECT min(next_fire_at) FROM gnomon.cron_job WHERE next_fire_at > $2) - ($2 - $1)
         AS next_plan,
     least(
         (SELECT min(deadline) FROM gnomon.workflow_run WHERE state = 0 AND deadline > $1),
-        (SELECT min(due_at) FROM gnomon.workflow_node WHERE step = -1 AND due_at > $1)
+        (SELECT min(due_at) FROM gnomon.workflow_node WHERE step = -1 AND due_at > $1),
+        (SELECT min(deadline) FROM gnomon.batch WHERE state = 0 AND deadline > $1)
     ) AS next_step,
     (SELECT min(run_until) FROM gnomon.task WHERE state = 1) - make_interval(secs => $4)
         AS deadline
@@ -59,7 +63,7 @@ class Look(NamedTuple):
     plans: bool
     due: bool
     queued: bool  # runs of cron jobs that wait for others to end
-    workflows: bool  # runs of workflows that have not ended
+    workflows: bool  # runs of workflows that have not ended, or batches with something to do
     next_due: datetime | None
     next_plan: datetime | None
     next_step: datetime | None  # of a workflow: a deadline, or the end of a wait

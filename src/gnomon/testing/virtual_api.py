@@ -17,6 +17,7 @@ from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.client.client import Client, SyncClient
 from gnomon.client.exchange import ENDED_RUNS
 from gnomon.client.http import ApiServer
+from gnomon.client.types.batches import BatchInfo
 from gnomon.client.types.tasks import TaskInfo
 from gnomon.client.types.workflows import WorkflowRunInfo
 from gnomon.clock import SystemClock
@@ -36,6 +37,7 @@ from gnomon.wiring.api import direct_api
 
 _SECONDS = 60.0
 _TASKS = "/api/v1/tasks"
+_BATCHES = "/api/v1/batches/"
 _OVER = ("COMPLETED", "SKIPPED", "CANCELLED")
 
 Record = Callable[[RecordedTask], None]
@@ -149,7 +151,7 @@ class AsyncVirtualTransport(httpx.AsyncBaseTransport):
             await self._drain()
             request = httpx.Request("GET", request.url.copy_remove_param("wait"))
             response = await self._inner.handle_async_request(request)
-            check_ended(await response.aread())
+            check_ended(request.url.path, await response.aread())
             return response
         response = await self._inner.handle_async_request(request)
         _record_all(request, response, self._record)
@@ -174,8 +176,11 @@ class VirtualTransport(httpx.BaseTransport):
         return response
 
 
-def check_ended(content: bytes) -> None:
-    """Raises NothingRuns where a task has not ended although all that is due was done."""
+def check_ended(path: str, content: bytes) -> None:
+    """Raises NothingRuns where a task or batch has not ended although all that is due was done."""
+    if path.startswith(_BATCHES):
+        _check_batch(msgspec.json.decode(content, type=BatchInfo))
+        return
     task = msgspec.json.decode(content, type=TaskInfo)
     if task.status.has_ended:
         return
@@ -185,6 +190,14 @@ def check_ended(content: bytes) -> None:
         f"moment: it is due at {due.isoformat()}; advance the clock, and see that its task type "
         "has a handler"
     )
+
+
+def _check_batch(batch: BatchInfo) -> None:
+    if batch.finished_at is None:
+        raise NothingRuns(
+            f"batch {batch.batch_id} is {batch.status}, and {batch.progress.pending} of its tasks "
+            "have not ended: close it, advance the clock, and see that each task type has a handler"
+        )
 
 
 def _waits(request: httpx.Request) -> bool:

@@ -97,6 +97,7 @@ def _end_waits(context: Context) -> None:
     context.transitions.close()
     context.ends.close()
     context.run_ends.close()
+    context.batch_ends.close()
     context.gateway.stop()
 
 
@@ -155,6 +156,7 @@ async def direct_api(
         finally:
             context.ends.close()
             context.run_ends.close()
+            context.batch_ends.close()
 
 
 @asynccontextmanager
@@ -205,6 +207,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("batcher", context.batcher.run),
         Service("ends", context.ends.look, context.ends.rest),
         Service("run-ends", context.run_ends.look, context.run_ends.rest),
+        Service("batch-ends", context.batch_ends.look, context.batch_ends.rest),
         Service("live", context.live.look, context.live.rest),
         Service("feed", context.feed.look, context.feed.rest),
         Service("transitions", context.transitions.look, context.transitions.rest),

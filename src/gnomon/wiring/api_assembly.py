@@ -19,6 +19,7 @@ from gnomon.settings import Settings
 from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards
 from gnomon.store.postgres.activity.activity import PostgresActivity
+from gnomon.store.postgres.batches.batch_store import PostgresBatches
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
@@ -97,6 +98,7 @@ class ApiAssembly:
             batcher=SubmissionBatcher(self._store),
             ends=EndWatch(self._store, clock, self._requests),
             run_ends=EndWatch(PostgresWorkflows(database), clock, self._requests),
+            batch_ends=EndWatch(PostgresBatches(database), clock, self._requests),
             live=LiveWatch(PostgresSigns(database), clock, self._seats),
             feed=EventFeed(self._event_log, clock, self._seats),
             transitions=TransitionFeed(PostgresTransitionLog(database), clock, self._seats),
@@ -106,6 +108,7 @@ class ApiAssembly:
             bulk=PostgresBulk(database),
             saved_views=PostgresSavedViews(database),
             workflows=PostgresWorkflows(database),
+            batches=PostgresBatches(database),
             cron=PostgresCronJobs(database),
             events=PostgresEvents(database),
             event_log=self._event_log,

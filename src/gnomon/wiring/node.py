@@ -55,6 +55,7 @@ from gnomon.pipe.memory import MemoryPipe
 from gnomon.pipe.port import Pipe
 from gnomon.store.guards import Guards
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.batches.batch_steps import PostgresBatchSteps
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -214,7 +215,8 @@ class Assembly:
     def _stepper(self) -> WorkflowStepper:
         steps = PostgresWorkflowSteps(self._database, self._tenant_limits)
         hints = CollectedHints(self._database)
-        return WorkflowStepper(steps, hints, self._ahead.hear, self._clock, self._troubles)
+        batches = PostgresBatchSteps(self._database)
+        return WorkflowStepper(steps, batches, hints, self._ahead.hear, self._clock, self._troubles)
 
     # What the stages share
 

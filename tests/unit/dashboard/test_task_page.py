@@ -181,7 +181,8 @@ def test_a_local_time_is_of_its_zone() -> None:
 
 def test_the_form_has_every_field_of_a_submission() -> None:
     shown = {"target", "callback_url", "callback_method", "retry_policy", "execute_at"}
-    shown |= {"delay_seconds", "retry_of", *task_form.BLANK}  # `from` is the task that it repeats
+    # `from` is the task that it repeats; batches are filled by programs.
+    shown |= {"delay_seconds", "retry_of", "batch_id", *task_form.BLANK}
     assert set(SubmitTask.__struct_fields__) <= shown
     for pointer, field in (
         ("/retry_policy/max_retries", "max_retries"),

@@ -59,6 +59,7 @@ _Prepared: TypeAlias = NewTask | Receipt
     body=SubmitBatch,
     body_required=True,
     answers={202: BatchView},
+    errors=(404, 409),
     grows=True,
     keyed=True,
     paced=True,

@@ -49,6 +49,7 @@ class DeadLetterFilter(Strict):
     tag: Tag | None = None
     queue: Queue | None = None
     cron_job_id: UUID | None = None
+    batch_id: UUID | None = None
     due_after: Moment | None = None
     due_before: Moment | None = None
 
@@ -60,6 +61,7 @@ class DeadLetterFilter(Strict):
             tag=self.tag,
             queue=self.queue,
             cron_job_id=self.cron_job_id,
+            batch_id=self.batch_id,
             due_after=utc(self.due_after, "/due_after"),
             due_before=utc(self.due_before, "/due_before"),
         )
@@ -168,7 +170,8 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     correlation_id: str
     trace_id: str | None
     workflow_run_id: UUID | None
-    node: str | None  # of that run
+    node: str | None  # of that run, or what it is to its batch: on_success, on_complete
+    batch_id: UUID | None
     progress: ProgressView | None
 
 

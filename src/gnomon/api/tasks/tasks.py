@@ -80,6 +80,7 @@ INCLUDED_EXECUTIONS = 50
     answers={202: NewTaskView},
     receipt=TaskReceipt,
     echoes=True,
+    errors=(404, 409),
     grows=True,
     keyed=True,
     paced=True,

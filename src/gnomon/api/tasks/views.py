@@ -61,6 +61,7 @@ def task_view(task: Task) -> TaskView:
         trace_id=task.trace_id,
         workflow_run_id=task.workflow_run_id,
         node=task.workflow_node,
+        batch_id=task.batch_id,
         progress=_progress_view(task.progress),
         **template_view(task),
     )
@@ -99,6 +100,7 @@ def new_view(submission: Submission, now: datetime, warnings: Sequence[str] = ()
         trace_id=submission.trace_id,
         workflow_run_id=None,
         node=None,
+        batch_id=submission.batch_id,
         progress=None,
         warnings=list(warnings),
         **template_view(submission),

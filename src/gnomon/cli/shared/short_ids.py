@@ -19,6 +19,7 @@ _LISTS = {
     "webhook secret": "secrets list",
     "event": "events",
     "workflow run": "workflows runs list",
+    "batch": "batches list",
 }
 
 

@@ -68,6 +68,8 @@ def _meaning(task: "Json", now: datetime) -> str:
         case "BLOCKED":
             if task.get("workflow_run_id"):
                 return "waits for other nodes of its workflow run"
+            if task.get("batch_id"):
+                return "waits for the tasks of its batch"
             return "waits until the run of its cron job before it has ended"
         case _:
             return ""

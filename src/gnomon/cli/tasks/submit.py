@@ -64,6 +64,9 @@ class SubmitOptions(OptionGroup):
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="What the task belongs to; else its own id.")
     ] = None
+    batch: Annotated[
+        str | None, typer.Option(metavar="ID", help="An open batch, to put it into.")
+    ] = None
     on_success: Annotated[
         str | None,
         typer.Option(metavar="TYPE|URL", help="Runs after its success, with its result."),
@@ -91,6 +94,7 @@ class SubmitOptions(OptionGroup):
             execute_at=None if at is None else values.rfc3339(at),
             idempotency_key=self.idempotency_key,
             correlation_id=self.correlation_id,
+            batch_id=self.batch,
             on_success=_callback(self.on_success, {"result": "{{nodes.task.result}}"}),
             on_failure=_callback(self.on_failure, {}),
         )

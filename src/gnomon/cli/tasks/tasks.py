@@ -42,6 +42,7 @@ def list_(
     ] = None,
     tag: TagFilter = None,
     queue: QueueFilter = None,
+    batch: Annotated[str | None, typer.Option(metavar="ID", help="Only of this batch.")] = None,
     due_before: Annotated[
         Any, typer.Option(parser=values.moment, metavar="TIME", help="Only due before this time.")
     ] = None,
@@ -67,6 +68,7 @@ def list_(
             "priority": priority,
             "tag": tag,
             "queue": queue,
+            "batch_id": batch,
             "due_before": due_before,
             "due_after": due_after,
         }.items()

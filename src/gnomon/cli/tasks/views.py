@@ -252,6 +252,7 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
         ("workflow run", task.get("workflow_run_id") or ""),
+        ("batch", task.get("batch_id") or ""),
         ("node", task.get("node") or ""),
         ("correlation", _correlation(task)),
         ("trace", task.get("trace_id") or ""),

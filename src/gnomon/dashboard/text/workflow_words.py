@@ -51,6 +51,26 @@ def run_summary(state: str, reason: str | None, nodes: Sequence[ShownNode], ende
     return f"It runs {running}." if running else "It waits for its next node to start."
 
 
+_BATCH_SUMMARIES = {
+    "OPEN": "It is open: tasks can be put in until it is closed.",
+    "SUCCEEDED": "All of its tasks have succeeded.",
+    "CANCELLING": "It is being cancelled.",
+    "CANCELLED": "It was cancelled.",
+    "EXPIRED": "It has expired: its tasks go on, and nothing follows them.",
+}
+
+
+def batch_summary(state: str, reason: str | None, pending: int, dead: int) -> str:
+    """How a batch goes, in a sentence."""
+    if state == "RUNNING":
+        return f"It is closed, and waits for {number(pending)} of its tasks to end."
+    if state == "FAILED" and dead:
+        return f"All have ended; {number(dead)} are dead letters. Retry them, and it goes on."
+    if state == "FAILED":
+        return "All have ended, and not all with success."
+    return f"{_BATCH_SUMMARIES[state]} ({reason})" if reason else _BATCH_SUMMARIES[state]
+
+
 def run_status(value: str) -> Markup:
     """The status of a run. FAILED is another thing than of a task, which is tried again."""
     if value != "FAILED":

@@ -19,4 +19,5 @@ class RowKind(StrEnum):
     LEVELS = "levels"  # of service, by the week
     TRANSITIONS = "transitions"  # of tasks
     RUNS = "workflow_runs"  # that ended, with their outputs and signals
+    BATCHES = "batches"  # that ended, and have no dead letters
     COPIES = "copies"  # of tasks: which were made from which

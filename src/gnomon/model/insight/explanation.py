@@ -98,6 +98,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     run_paused: bool = False  # the run of the workflow
     waits_signal: str | None = None  # that the node waits for
     waits_until: datetime | None = None  # likewise
+    waits_batch: str | None = None  # of a callback of a batch: for what of it
 
 
 class HoldKind(StrEnum):
@@ -312,7 +313,7 @@ def _failing(failing: FailingChore) -> str:
 
 def _why_blocked(task: Task, around: Circumstances) -> str:
     if task.workflow_node is not None:
-        return _why_node_blocked(task, around)
+        return around.waits_batch or _why_node_blocked(task, around)
     if around.cron_job is None:
         return "It waits for other tasks to end."
     return (

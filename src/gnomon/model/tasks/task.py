@@ -113,6 +113,7 @@ class Submission(TaskTemplate, frozen=True, kw_only=True):
     gated: bool = False  # must not start without the consent of its cron job
     limit_keys: str | None = None  # see gnomon.limits.limiter
     origin: Origin | None = None
+    batch_id: UUID | None = None  # that it is a member of
     log_transitions: bool = False  # of a cron job's run, the store finds it out
 
     @property
@@ -182,7 +183,8 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     payload_kept: bool  # False: it had a payload, which was removed when it ended
     origin: Origin | None = None
     workflow_run_id: UUID | None = None
-    workflow_node: str | None = None  # its name in that run
+    workflow_node: str | None = None  # its name in that run, or in its batch, of a callback
+    batch_id: UUID | None = None
     progress: ReportedProgress | None = None  # of one that runs; read of single tasks only
     # Of a dead letter: of its error, and once it is resolved. Not read of other lists.
     fingerprint: int | None = None

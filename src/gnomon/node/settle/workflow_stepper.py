@@ -1,4 +1,4 @@
-"""Takes the steps of workflows that no settling statement takes.
+"""Takes the steps of workflows and batches that no settling statement takes.
 
 Nodes whose turn needs more than counting, nodes that are skipped and what follows from that, runs
 that are cancelled, paused, or past their deadline: in chunks, each a short transaction. Any number
@@ -13,6 +13,7 @@ from gnomon.chores import Troubles, about_run, about_task
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.batches.batch_steps import PostgresBatchSteps
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 
 CHORE = "workflow-steps"
@@ -35,12 +36,14 @@ class WorkflowStepper:
     def __init__(
         self,
         store: PostgresWorkflowSteps,
+        batches: PostgresBatchSteps,
         hints: Announcing,
         hear: Callable[[list[Entry]], None],
         clock: Clock,
         troubles: Troubles,
     ) -> None:
         self._store = store
+        self._batches = batches
         self._hints = hints
         self._hear = hear
         self._clock = clock
@@ -58,6 +61,7 @@ class WorkflowStepper:
             for each in taken.failed:
                 about = about_run(each.key) if each.is_run else about_task(each.key)
                 self._troubles.note(CHORE, each.error, about, _REMEDY)
+            await self._batches.take(taken)
             if taken.due:
                 self._hear(taken.due)
                 self._hints.due(taken.due)

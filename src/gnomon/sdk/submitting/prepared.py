@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from uuid import UUID
 
 import msgspec
 
@@ -25,6 +26,7 @@ from gnomon.sdk.workflow.steps import Step, StepTask
 if TYPE_CHECKING:
     from gnomon.sdk.app import Gnomon
     from gnomon.sdk.declaring.handler import Handler
+    from gnomon.sdk.submitting.batch import BatchHandle
     from gnomon.sdk.submitting.handle import Handle
 
 P = ParamSpec("P")
@@ -37,7 +39,7 @@ class SubmitFields(TaskFields, total=False):
     `correlation_id` what it belongs to. A `connection` of the program's own makes the task a part
     of the transaction that is open on it. `on_success` and `on_failure` are what `prepare` gave: it
     runs when the task has succeeded, or when its retries are spent; such tasks are submitted one by
-    one."""
+    one. A `batch` that is open, or its id, is what the task is put into."""
 
     delay: Duration
     at: datetime
@@ -48,6 +50,7 @@ class SubmitFields(TaskFields, total=False):
     connection: AsyncConnection | BlockingConnection | CursorConnection
     on_success: "Prepared[Any]"
     on_failure: "Prepared[Any]"
+    batch: "BatchHandle | UUID | str"
 
 
 _NOT_OF_STEPS = {
@@ -59,6 +62,7 @@ _NOT_OF_STEPS = {
     "correlation_id": "correlation_id",
     "on_success": "on_success",
     "on_failure": "on_failure",
+    "batch": "batch_id",
 }
 _NOT_OF_SPAWNS = {o: f for o, f in _NOT_OF_STEPS.items() if o not in ("name", "correlation_id")}
 _KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
@@ -218,7 +222,21 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(options[option], Prepared):
                 raise ValueError(f"{option}= must be what prepare() of a handler gives")
             fields[option] = options[option].spec
+    if "batch" in options:
+        if "connection" in options:
+            raise ValueError("batch= and connection=: tasks are put into a batch by the API")
+        fields["batch_id"] = _batch_id(options["batch"])
     return fields
+
+
+def _batch_id(given: Any) -> UUID:
+    """The id of a batch, which may be given itself. Raises ValueError."""
+    if isinstance(given, str):
+        return UUID(given)
+    found = given if isinstance(given, UUID) else getattr(given, "id", None)
+    if not isinstance(found, UUID):
+        raise ValueError(f"batch={given!r}: must be a batch that is open, or its id")  # noqa: TRY004 - as for all options
+    return found
 
 
 def _lifetime(options: Mapping[str, Any]) -> float | None:

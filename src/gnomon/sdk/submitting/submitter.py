@@ -12,8 +12,10 @@ import msgspec
 from gnomon.client.exchange import BATCH_SIZE
 from gnomon.client.progress import Progress, shown
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
+from gnomon.model.duration import Duration
 from gnomon.sdk.errors import InvalidArguments, InvalidOption
 from gnomon.sdk.submitting import own_transaction
+from gnomon.sdk.submitting.batch import BatchHandle, batch_spec
 from gnomon.sdk.submitting.handle import Handle
 from gnomon.sdk.submitting.prepared import Prepared
 
@@ -165,6 +167,26 @@ class Submitter:
             return self.sync_client.submit_many(
                 _specs(tasks, key), batch_size=batch_size, idempotency_key=key, progress=report
             )
+
+    def batch(
+        self,
+        *,
+        name: str | None = None,
+        on_success: Prepared[Any] | None = None,
+        on_complete: Prepared[Any] | None = None,
+        close_within: Duration | None = None,
+    ) -> BatchHandle:
+        """A batch, which a block opens and closes: `async with app.batch() as batch:`, or without
+        `async`. Tasks are put in with `options(batch=batch)`. `on_success` runs when all have
+        succeeded, `on_complete` when all have ended; both are what `prepare` of a handler gave.
+        One that is not closed in time, within 24 hours unless it says, expires. Raises
+        InvalidOption."""
+        return BatchHandle(self, batch_spec(name, on_success, on_complete, close_within))
+
+    def opened_batch(self, batch_id: str | UUID) -> BatchHandle:
+        """A batch that was opened before. Raises ValueError for what is no id."""
+        found = batch_id if isinstance(batch_id, UUID) else UUID(batch_id)
+        return BatchHandle(self, batch_id=found)
 
     @overload
     def handle(self, task_id: str | UUID) -> Handle[Any]: ...

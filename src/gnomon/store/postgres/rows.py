@@ -130,6 +130,7 @@ def task_of(row: asyncpg.Record) -> Task:
         origin=None if row["origin"] is None else origin_of(row["origin"]),
         workflow_run_id=row["workflow_run_id"],
         workflow_node=row["workflow_node"],
+        batch_id=row["batch_id"],
         progress=_progress_of(row),
         fingerprint=row.get("fingerprint"),
         resolved=_resolved_of(row),

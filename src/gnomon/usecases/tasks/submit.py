@@ -128,6 +128,7 @@ def submission_of(
         idempotency_key=key,
         created_by=by.name,
         retry_of=asked.retry_of,
+        batch_id=asked.batch_id,
         origin=given_origin(asked.correlation_id, origin),
         log_transitions=defaults.log_transitions,
     )

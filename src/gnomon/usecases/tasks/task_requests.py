@@ -96,6 +96,7 @@ class SubmitTask(TemplateBody):
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     idempotency_key: Key | None = None
     correlation_id: CorrelationId | None = None
+    batch_id: UUID | None = None  # an open batch, which it is put into
     retry_of: UUID | None = None  # the task that it repeats, as it was or with changes
 
 

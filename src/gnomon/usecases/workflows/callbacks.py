@@ -42,6 +42,8 @@ def accept_callbacks(
     rules: TenantRules, by: Principal, asked: SubmitWithCallbacks, task: Submission
 ) -> NewWorkflowRun:
     """The run that a task with callbacks is. Raises InvalidTask, with the place."""
+    if task.batch_id is not None:
+        raise InvalidTask("give batch_id or callbacks of the task's own, not both", "/batch_id")
     given = [
         _Callback(name, body)
         for name, body in (("on_success", asked.on_success), ("on_failure", asked.on_failure))

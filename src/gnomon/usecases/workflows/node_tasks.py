@@ -35,7 +35,7 @@ from gnomon.workflow.turn import NodeTemplate, turn_of
 from gnomon.workflow.wait import NodeWait
 
 _NOT_OF_NODES = (
-    "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key",
+    "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key", "batch_id",
 )  # fmt: skip
 _TASK_FIELDS = SubmitTask.__struct_fields__
 

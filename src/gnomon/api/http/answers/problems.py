@@ -79,9 +79,13 @@ from gnomon.model.subscription_errors import (
     TooManyTests,
 )
 from gnomon.model.workflow_errors import (
+    BatchIsClosed,
+    BatchIsFull,
+    BatchNotFound,
     OutputNotFound,
     RunHasEnded,
     SignalDiffers,
+    TooManyBatches,
     TooManySignals,
     TooManyWorkflows,
     WorkflowNotFound,
@@ -113,6 +117,8 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
     **dict.fromkeys((WorkflowNotFound, WorkflowRunNotFound, OutputNotFound), 404),
     **dict.fromkeys((RunHasEnded, TooManyWorkflows, SignalDiffers, TooManySignals), 409),
+    BatchNotFound: 404,
+    **dict.fromkeys((BatchIsClosed, BatchIsFull, TooManyBatches), 409),
     EventsGone: 410,
     TransitionsGone: 410,
     WorkerSessionGone: 410,

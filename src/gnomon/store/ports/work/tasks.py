@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.errors import QuotaExceeded
+from gnomon.model.errors import GnomonError
 from gnomon.model.fleet.tenant import Pace
 from gnomon.model.insight.transition import Transition
 from gnomon.model.tasks.execution import Execution
@@ -35,7 +35,7 @@ class Receipt(msgspec.Struct, frozen=True):
     task_id: UUID
     replay: bytes | None = None
     conflict: bool = False
-    refused: QuotaExceeded | None = None
+    refused: GnomonError | None = None  # by a quota, or by its batch
     pace: Pace | None = None  # of submissions, where they are bounded
 
 
@@ -48,6 +48,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
     queue: str | None = None
     cron_job_id: UUID | None = None
+    batch_id: UUID | None = None
     due_after: datetime | None = None
     due_before: datetime | None = None
     ids: tuple[UUID, UUID] | None = None  # the first and the last

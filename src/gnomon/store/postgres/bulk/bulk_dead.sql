@@ -1,5 +1,5 @@
 -- Unresolved dead letters, newest first, that a bulk operation is for: at most $3, among $4 that are
--- examined, which are those of one group where $17 is its fingerprint. A last row without a match says
+-- examined, which are those of one group where $18 is its fingerprint. A last row without a match says
 -- where the examining stopped (stopped_at), where that was before the end.
 -- $1 tenant, $2 older than this id; the others are filters: see bulk_matching.
 WITH moment AS MATERIALIZED (
@@ -10,18 +10,18 @@ WITH moment AS MATERIALIZED (
         SELECT u.*
         FROM (
             (SELECT
-                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
+                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error, batch_id,
                 due_at AS over_at
             FROM gnomon.task
-            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $17::bigint IS NULL
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $18::bigint IS NULL
             ORDER BY id DESC
             LIMIT $4::integer)
             UNION ALL
             (SELECT
-                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
+                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error, batch_id,
                 due_at
             FROM gnomon.task
-            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $17
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $18
             ORDER BY id DESC
             LIMIT $4::integer)
         ) AS u
@@ -35,11 +35,11 @@ WITH moment AS MATERIALIZED (
     SELECT i.id
     FROM (
         (SELECT id FROM gnomon.task
-         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $17 IS NULL
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $18 IS NULL
          ORDER BY id DESC LIMIT $4::integer)
         UNION ALL
         (SELECT id FROM gnomon.task
-         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $17
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $18
          ORDER BY id DESC LIMIT $4::integer)
     ) AS i
     WHERE (SELECT count(*) FROM page) < $3

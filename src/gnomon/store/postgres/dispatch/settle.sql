@@ -6,6 +6,9 @@
 -- that is requested while this runs makes the settlement miss; its second attempt finds it.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
+), counting AS MATERIALIZED (
+    -- No trigger notes the members of batches that end here: they are counted below.
+    SELECT set_config('gnomon.counts_members', 'on', true) AS counts
 ), report AS MATERIALIZED (
     -- A column of one element holds for the whole batch.
     SELECT
@@ -42,6 +45,7 @@ WITH moment AS MATERIALIZED (
         finished_at, worker, error, response_status, response_body, result, unbegun,
         traceback, fingerprint, place
     )
+    WHERE (SELECT counts FROM counting) = 'on'  -- before anything is deleted
 ), found AS MATERIALIZED (
     -- One probe of the primary key for each; a join could be made in other ways. What changes after
     -- this look is not written: fence and node are compared again, with what is there by then.
@@ -131,6 +135,24 @@ WITH moment AS MATERIALIZED (
         HAVING count(*) > 0
     ) AS k
     CROSS JOIN LATERAL gnomon.pass_nodes(k.tenants, k.ids, k.states, k.results) AS p
+), counted AS MATERIALIZED (
+    -- Members of batches that have ended; dead letters are noted. Nothing is called where there are none.
+    SELECT p.*
+    FROM (
+        SELECT array_agg(e.tenant_id) AS tenants, array_agg(e.batch_id) AS ids,
+            array_agg(e.succeeded) AS succeeded, array_agg(e.failed) AS failed,
+            array_agg(e.cancelled) AS cancelled
+        FROM (
+            SELECT tenant_id, batch_id, count(*) FILTER (WHERE state = 10)::integer AS succeeded,
+                count(*) FILTER (WHERE state = 12)::integer AS failed,
+                count(*) FILTER (WHERE state = 11)::integer AS cancelled
+            FROM gone
+            WHERE batch_id IS NOT NULL AND workflow_node IS NULL
+            GROUP BY tenant_id, batch_id
+        ) AS e
+        HAVING count(*) > 0
+    ) AS k
+    CROSS JOIN LATERAL gnomon.pass_batches(k.tenants, k.ids, k.succeeded, k.failed, k.cancelled) AS p
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
@@ -203,3 +225,7 @@ UNION ALL
 SELECT ARRAY[place::int], state, due_at, cron_job_id, NULL FROM kept
 UNION ALL
 SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM passed
+UNION ALL
+SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM counted
+UNION ALL
+SELECT '{}', 0, NULL, NULL, NULL WHERE set_config('gnomon.counts_members', 'off', true) = 'on'

@@ -1,5 +1,6 @@
 -- list_matching: whether the task e matches the filter of a list. $4 states, $5 is due, $6 was tried,
--- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue. Null filters nothing.
+-- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue,
+-- $14 batch. Null filters nothing.
 ($4::smallint[] IS NULL OR e.state = ANY ($4))
 AND ($5::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $5)
 AND ($6::boolean IS NULL OR (e.attempt > 0) = $6)
@@ -10,3 +11,4 @@ AND ($10::uuid IS NULL OR e.cron_job_id = $10)
 AND ($11::timestamptz IS NULL OR e.due_at >= $11)
 AND ($12::timestamptz IS NULL OR e.due_at < $12)
 AND ($13::text IS NULL OR e.queue = $13)
+AND ($14::uuid IS NULL OR e.batch_id = $14)

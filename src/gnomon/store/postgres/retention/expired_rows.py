@@ -59,6 +59,7 @@ class ExpiredRows:
             RowKind.TRANSITIONS: self._transitions,
             RowKind.COPIES: self._copies,
             RowKind.RUNS: self._runs,
+            RowKind.BATCHES: self._batches,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -142,6 +143,14 @@ class ExpiredRows:
             ended_before = now - timedelta(days=retention_days)
             removed: int = await connection.fetchval(query("remove_runs"), ended_before, most)
         return Removal(removed, removed > 0)
+
+    async def _batches(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            ended_before = now - timedelta(days=retention_days)
+            answer = await connection.execute(query("remove_batches"), ended_before, most)
+        removed = _count(answer)
+        return Removal(removed, removed == most)
 
     async def _by_id(self, statement: str, most: int, retention_days: float) -> Removal:
         async with self._by_index() as connection:

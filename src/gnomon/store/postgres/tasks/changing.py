@@ -16,6 +16,7 @@ from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.work.tasks import NewTask, Receipt
+from gnomon.store.postgres.batches.batch_change import PostgresBatchChange
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.levels.watching import has_level, watch
@@ -77,6 +78,7 @@ class PostgresTaskChange:
         )
         self.bulk = PostgresBulkChange(connection, tenant_id, quotas, self.due, self.cancels)
         self.workflows = PostgresWorkflowChange(connection, tenant_id, self.due, limiters)
+        self.batches = PostgresBatchChange(connection, tenant_id, self.due)
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
@@ -84,9 +86,13 @@ class PostgresTaskChange:
         self._keep_seconds = keep_seconds
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
-        """Store new tasks, and find those that were stored before under their key."""
+        """Store new tasks, and find those that were stored before under their key. Raises
+        BatchNotFound, BatchIsClosed, BatchIsFull where one cannot be put into its batch."""
         new = [limited(each, self._limiters) for each in batch]
         receipts, entries = await insert_once(self._connection, new, self._keep_seconds, self._ask)
+        for receipt in receipts:
+            if receipt.refused is not None:
+                raise receipt.refused
         self.due += entries
         self.inserted += fresh(new, receipts)
         return receipts

@@ -3,7 +3,8 @@
 -- all flows together have a bound. Counts are lower bounds where `more` says so; a row without a
 -- lane says that there are more flows.
 -- $2 flows, $3 tasks of a flow at the most, $4 of all flows, $5 type, $6 lane, $7 tag, $8 cron job,
--- $9 due from, $10 due before, $11 queue; null filters nothing. $12 the first id, $13 the last.
+-- $9 due from, $10 due before, $11 queue, $12 batch; null filters nothing. $13 the first id, $14
+-- the last.
 WITH RECURSIVE moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), flow AS (
@@ -49,7 +50,7 @@ CROSS JOIN LATERAL (
         SELECT
             due_at,
             ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8)
-                AND id BETWEEN $12 AND $13 AS fits
+                AND ($12::uuid IS NULL OR batch_id = $12) AND id BETWEEN $13 AND $14 AS fits
         FROM gnomon.task
         WHERE state = 0 AND tenant_id = $1 AND lane = c.lane AND flow = c.flow
           AND due_at <= (SELECT now FROM moment)
@@ -68,7 +69,7 @@ CROSS JOIN LATERAL (
         SELECT
             attempt,
             ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8)
-                AND id BETWEEN $12 AND $13 AS fits
+                AND ($12::uuid IS NULL OR batch_id = $12) AND id BETWEEN $13 AND $14 AS fits
         FROM gnomon.task
         WHERE state = 0 AND tenant_id = $1 AND lane = c.lane AND flow = c.flow
           AND due_at > (SELECT now FROM moment)

@@ -1,9 +1,9 @@
 -- Running tasks of a tenant by lane, type and queue. All running tasks are in one small index; at
 -- most $2 of them, of whatever tenant, are examined; a row without a lane says that there are more.
--- $3 type, $4 lane, $5 tag, $6 cron job, $7 due from, $8 due before, $9 queue; null filters nothing.
--- $10 the first id, $11 the last.
+-- $3 type, $4 lane, $5 tag, $6 cron job, $7 due from, $8 due before, $9 queue, $10 batch; null filters
+-- nothing. $11 the first id, $12 the last.
 WITH examined AS MATERIALIZED (
-    SELECT tenant_id, id, lane, task_type, queue, tags, cron_job_id, due_at
+    SELECT tenant_id, id, lane, task_type, queue, tags, cron_job_id, due_at, batch_id
     FROM gnomon.task
     WHERE state = 1 AND node >= '00000000-0000-0000-0000-000000000000'
     ORDER BY node
@@ -19,7 +19,8 @@ WHERE tenant_id = $1
   AND ($7::timestamptz IS NULL OR due_at >= $7)
   AND ($8::timestamptz IS NULL OR due_at < $8)
   AND ($9::text IS NULL OR queue = $9)
-  AND id BETWEEN $10 AND $11
+  AND ($10::uuid IS NULL OR batch_id = $10)
+  AND id BETWEEN $11 AND $12
 GROUP BY lane, task_type, queue
 UNION ALL
 SELECT NULL, NULL, NULL, 0 FROM examined HAVING count(*) >= $2

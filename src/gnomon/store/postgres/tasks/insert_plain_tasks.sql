@@ -1,6 +1,6 @@
 -- Store a batch of new tasks as most are: no quota is asked about, no payload is kept apart.
 -- See insert_tasks.sql, of which this is the part that is always needed; the columns are the same.
--- $30 tenants, $31 how many of the tasks each of them has, $32 how many bytes of payload, $33 how many
+-- $31 tenants, $32 how many of the tasks each of them has, $33 how many bytes of payload, $34 how many
 -- bytes in all.
 -- Gives the id and the flow of each task.
 WITH metered AS (
@@ -9,7 +9,7 @@ WITH metered AS (
     )
     SELECT m.tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
         m.submissions, m.stored_bytes, m.held_bytes
-    FROM unnest($30::text[], $31::bigint[], $32::bigint[], $33::bigint[])
+    FROM unnest($31::text[], $32::bigint[], $33::bigint[], $34::bigint[])
         AS m (tenant_id, submissions, stored_bytes, held_bytes)
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET submissions = u.submissions + excluded.submissions,

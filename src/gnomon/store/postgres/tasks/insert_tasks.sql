@@ -4,26 +4,26 @@
 -- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL; those
 -- that every task has the same value in hold it once.
 -- Of tenants that have quotas, those are stored that there is room for, by their place among the
--- tenant's tasks in this batch ($31). $32 the tenants, $33 how many tasks each has here, $34 and $35
--- their quotas, $36 whether it is all or none, $37 how long to wait (see gnomon.admit); $38 their
--- quotas of bytes, $39 the sizes of their tasks (see gnomon.fit_stored). $40 the size of each task.
+-- tenant's tasks in this batch ($32). $33 the tenants, $34 how many tasks each has here, $35 and $36
+-- their quotas, $37 whether it is all or none, $38 how long to wait (see gnomon.admit); $39 their
+-- quotas of bytes, $40 the sizes of their tasks (see gnomon.fit_stored). $41 the size of each task.
 -- Gives the id and the flow of each task that was stored, then what each such tenant was let in.
 WITH fitting AS MATERIALIZED (
     SELECT * FROM gnomon.fit_stored(
-        $32::text[], $33::integer[], $38::bigint[], $39::bigint[], $36::boolean
+        $33::text[], $34::integer[], $39::bigint[], $40::bigint[], $37::boolean
     )
 ), admitted AS MATERIALIZED (
     SELECT a.*, f.fit, f.stored
     FROM gnomon.admit(
-        $32, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $34::bigint[],
-        $35::integer[], $36, $37::integer
+        $33, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $35::bigint[],
+        $36::integer[], $37, $38::integer
     ) AS a
-    JOIN fitting AS f ON a.tenant_id = ($32)[f.place]
+    JOIN fitting AS f ON a.tenant_id = ($33)[f.place]
 ), offered AS MATERIALIZED (
     SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, payload, {new_task}, payload_size,
         place, size
     FROM unnest(
-        $1::text[], $13::json[], {new_task_arrays}, $30::integer[], $31::integer[], $40::bigint[]
+        $1::text[], $13::json[], {new_task_arrays}, $31::integer[], $32::integer[], $41::bigint[]
     ) AS s (tenant_id, payload, {new_task}, payload_size, place, size)
 ), submitted AS MATERIALIZED (
     SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)

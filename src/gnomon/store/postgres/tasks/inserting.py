@@ -12,6 +12,7 @@ from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.work.tasks import NewTask, Receipt
+from gnomon.store.postgres.batches import members
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
@@ -59,7 +60,25 @@ async def insert_within(
         receipts = _receipts_of_all(submissions, stored)
     else:
         receipts = _receipts_of_each(submissions, stored)
+    await members.note(connection, submissions, stored.flows)
     return receipts, _entries(submissions, stored.flows)
+
+
+async def _insert_members(
+    connection: "Connection",
+    submissions: Sequence[Submission],
+    ask: Ask,
+    beside: Mapping[UUID, int],
+) -> tuple[list[Receipt], list[Entry]]:
+    """Store those whose batches are open and whose quotas leave room."""
+    refused = await members.refusals(connection, submissions)
+    if not refused:
+        return await insert_within(connection, submissions, ask(submissions), beside)
+    rest = [s for s in submissions if s.id not in refused]
+    stored, entries = await insert_within(connection, rest, ask(rest), beside)
+    by_id = {receipt.task_id: receipt for receipt in stored}
+    by_id |= {task_id: Receipt(task_id, refused=why) for task_id, why in refused.items()}
+    return [by_id[s.id] for s in submissions], entries
 
 
 async def _inserted(
@@ -157,7 +176,7 @@ async def insert_once(
     """Store those whose key is new. Needs a transaction around it."""
     if all(new.once is None for new in batch):
         submissions = [new.submission for new in batch]
-        return await insert_within(connection, submissions, ask(submissions))
+        return await _insert_members(connection, submissions, ask, NOTHING_BESIDE)
     used = iter(await _claim(connection, batch, keep_seconds))
     receipts = [_receipt(new, None if new.once is None else next(used)) for new in batch]
     fresh = [
@@ -170,7 +189,7 @@ async def insert_once(
         for new in batch
         if new.once is not None
     }
-    outcomes, entries = await insert_within(connection, fresh, ask(fresh), kept)
+    outcomes, entries = await _insert_members(connection, fresh, ask, kept)
     by_id = {outcome.task_id: outcome for outcome in outcomes}
     if any(outcome.refused for outcome in outcomes):
         await _free_keys(connection, batch, by_id)
@@ -260,6 +279,7 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         _any_or_none([s.warn_after_seconds for s in batch]),
         _origins([s.origin for s in batch]),
         _logged([s.log_transitions for s in batch]),
+        _any_or_none([s.batch_id for s in batch]),
     ]
 
 

@@ -1,7 +1,8 @@
 -- A page of unresolved dead letters, newest first, by their own indexes. As list_tasks: at most 10 000
 -- are examined, and a last row without a task says where the examining stopped.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 type, $5 lane, $6 tag,
--- $7 cron job, $8 due from, $9 due before, $10 queue, $11 fingerprint. Null filters nothing.
+-- $7 cron job, $8 due from, $9 due before, $10 queue, $11 batch,
+-- $12 fingerprint. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
@@ -14,7 +15,7 @@ WITH moment AS MATERIALIZED (
                 payload_size, payload AS inline_payload, false AS payload_removed, last_error,
                 NULL::json AS result, NULL::text AS resolution, cancel_requested, fingerprint
             FROM gnomon.task
-            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $11::bigint IS NULL
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $12::bigint IS NULL
             ORDER BY id DESC
             LIMIT 10000)
             UNION ALL
@@ -22,7 +23,7 @@ WITH moment AS MATERIALIZED (
                 {carried}, state, due_at, started_at, NULL, attempt,
                 payload_size, payload, false, last_error, NULL, NULL, cancel_requested, fingerprint
             FROM gnomon.task
-            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $11
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $12
             ORDER BY id DESC
             LIMIT 10000)
         ) AS u
@@ -36,17 +37,18 @@ WITH moment AS MATERIALIZED (
       AND ($8::timestamptz IS NULL OR e.due_at >= $8)
       AND ($9::timestamptz IS NULL OR e.due_at < $9)
       AND ($10::text IS NULL OR e.queue = $10)
+      AND ($11::uuid IS NULL OR e.batch_id = $11)
     ORDER BY e.id DESC
     LIMIT $3
 ), stop AS (
     SELECT i.id
     FROM (
         (SELECT id FROM gnomon.task
-         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $11 IS NULL
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $12 IS NULL
          ORDER BY id DESC LIMIT 10000)
         UNION ALL
         (SELECT id FROM gnomon.task
-         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $11
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $12
          ORDER BY id DESC LIMIT 10000)
     ) AS i
     WHERE (SELECT count(*) FROM page) < $3

@@ -1,7 +1,7 @@
 -- A page of resolved dead letters, the last resolved first: at most 10 000 are examined, and a last row
 -- without a task says where the examining stopped. $1 tenant, $2 and $3 resolved before this, as the
 -- last of the page before, $4 tasks a page and one more, $5 type, $6 lane, $7 tag, $8 cron job, $9 due
--- from, $10 due before, $11 queue, $12 fingerprint. Null filters nothing.
+-- from, $10 due before, $11 queue, $12 batch, $13 fingerprint. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
@@ -29,7 +29,8 @@ WITH moment AS MATERIALIZED (
       AND ($9::timestamptz IS NULL OR a.execute_at >= $9)
       AND ($10::timestamptz IS NULL OR a.execute_at < $10)
       AND ($11::text IS NULL OR a.queue = $11)
-      AND ($12::bigint IS NULL OR x.fingerprint = $12)
+      AND ($12::uuid IS NULL OR a.batch_id = $12)
+      AND ($13::bigint IS NULL OR x.fingerprint = $13)
     ORDER BY x.resolved_at DESC, x.task_id DESC
     LIMIT $4
 ), stop AS (

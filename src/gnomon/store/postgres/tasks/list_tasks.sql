@@ -3,7 +3,7 @@
 -- order and read only until the page is full. A last row without a task says where the examining
 -- stopped (stopped_at), where it stopped before the end.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 states, $5 is due, $6 was tried,
--- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue. Null filters nothing.
+-- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue, $14 batch. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (

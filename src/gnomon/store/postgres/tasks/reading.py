@@ -1,16 +1,18 @@
 """Reads of tasks: one, a page, and its executions."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.fleet.pool import Work, handled_for
 from gnomon.model.fleet.shard import owner, shard_of
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.ids import lowest_id
 from gnomon.model.insight.explanation import (
     COUNTED_AHEAD,
     Circumstances,
@@ -32,6 +34,7 @@ from gnomon.store.ports.work.tasks import (
     TaskFilter,
     TaskLabels,
 )
+from gnomon.store.postgres.batches.reading import batch_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.queries import query
@@ -45,12 +48,17 @@ from gnomon.store.postgres.rows import (
     transition_of,
 )
 from gnomon.store.postgres.statuses import status_columns
+from gnomon.workflow.batch import why_waits
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 ALL_IDS = (UUID(int=0), _AFTER_ALL)  # the first and the last
 _LABELLED = 1_000  # tasks that are looked at, live and finished each
 _MOST_LABELS = 100  # of each kind
 MOST_RUNNING = 20_000  # examined, of all tenants
+_SKEW = timedelta(minutes=10)  # of clocks that make ids
 _BEFORE_ALL = -1  # no fence is lower than 0
 # One plan, whatever is known of the table: by the index that has the rows in their order.
 IN_ORDER = f"{BY_INDEX}; SET LOCAL enable_sort = off; SET LOCAL enable_incremental_sort = off"
@@ -79,6 +87,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
         own = await connection.fetch(query("own_troubles"), key.tenant_id, key.id)
         waited = await connection.fetch(query("waited_for"), key.tenant_id, key.id)
+        batch = await connection.fetchrow(query("batch_of_callback"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
     running = await _running_under(database, key.tenant_id, limits)
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
@@ -123,6 +132,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         run_paused=any(row["paused"] for row in waited),
         waits_signal=next((row["signal"] for row in waited), None),
         waits_until=next((row["until"] for row in waited), None),
+        waits_batch=None if batch is None else why_waits(batch_of(batch), batch["callback"]),
     )
 
 
@@ -228,8 +238,9 @@ async def related(
 async def page(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
-    newest = _AFTER_ALL if chosen.ids is None else _after(chosen.ids[1])
     async with database.scoped(tenant_id) as connection:
+        chosen = await _spanned(connection, tenant_id, chosen)
+        newest = _AFTER_ALL if chosen.ids is None else _after(chosen.ids[1])
         rows = await connection.fetch(
             query("list_tasks"),
             tenant_id,
@@ -245,8 +256,9 @@ async def page(
 async def newer_page(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID, limit: int
 ) -> NewerPage:
-    lowest = cursor if chosen.ids is None else max(cursor, _before(chosen.ids[0]))
     async with database.scoped(tenant_id) as connection:
+        chosen = await _spanned(connection, tenant_id, chosen)
+        lowest = cursor if chosen.ids is None else max(cursor, _before(chosen.ids[0]))
         rows = await connection.fetch(
             query("list_newer_tasks"),
             tenant_id,
@@ -262,6 +274,19 @@ async def newer_page(
         tasks = [task for task in tasks if task.task_id <= last]
         stopped = stopped if stopped is not None and stopped < last else None
     return NewerPage(tasks[::-1], stopped)
+
+
+async def _spanned(connection: "Connection", tenant_id: str, chosen: TaskFilter) -> TaskFilter:
+    """The filter, with the ids that members of its batch can have: only those are walked."""
+    if chosen.batch_id is None:
+        return chosen
+    row = await connection.fetchrow(query("batch_span"), tenant_id, chosen.batch_id)
+    if row is None:
+        return chosen
+    first, last = lowest_id(row["opened_at"] - _SKEW), lowest_id(row["closed_at"] + _SKEW)
+    if chosen.ids is not None:
+        first, last = max(first, chosen.ids[0]), min(last, chosen.ids[1])
+    return msgspec.structs.replace(chosen, ids=(first, last))
 
 
 def _before(id_: UUID) -> UUID:
@@ -315,6 +340,7 @@ def filter_columns(chosen: TaskFilter) -> tuple[object, ...]:
         chosen.due_after,
         chosen.due_before,
         chosen.queue,
+        chosen.batch_id,
     )
 
 

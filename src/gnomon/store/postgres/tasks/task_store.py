@@ -50,6 +50,12 @@ _INTEGRITY = "23"  # the class of SQLSTATEs
 OnInserted = Callable[[Sequence[Submission]], None]
 
 
+def _is_alone(new: NewTask) -> bool:
+    """Whether nothing has to be written beside the task."""
+    task = new.submission
+    return new.once is None and task.retry_of is None and task.batch_id is None
+
+
 def unheard(submissions: Sequence[Submission]) -> None:
     """For where nobody counts what was inserted."""
 
@@ -100,7 +106,7 @@ class PostgresTasks:
         def ask(submissions: Sequence[Submission]) -> Asked:
             return admitting.asked(submissions, self._quotas_of, patient=patient)
 
-        if all(new.once is None and new.submission.retry_of is None for new in batch):
+        if all(_is_alone(new) for new in batch):
             submissions = [new.submission for new in batch]
             # One statement is one transaction and one round trip.
             async with self._database.connection() as connection:

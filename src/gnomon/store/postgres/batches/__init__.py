@@ -1,0 +1,1 @@
+"""Batches on PostgreSQL: their rows, their members, and the steps that a chore takes."""

@@ -1,0 +1,67 @@
+"""The steps of batches that no settling statement takes: a chore takes them, in chunks."""
+
+from uuid import UUID
+
+import asyncpg
+
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.workflows.workflow_steps import Taken, columns
+from gnomon.workflow.batch import BatchState
+
+CHUNK = 500
+_BATCHES = 20  # that are followed in one round
+_FIRST = ("", UUID(int=0))
+_LOST = "its batch cannot succeed: members of it were cancelled, or have failed for good"
+
+
+class PostgresBatchSteps:
+    """Takes the steps of all tenants' batches."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._followed = _FIRST
+
+    async def take(self, taken: Taken) -> None:
+        """Counts what was noted, and a chunk of what follows from changes of batches."""
+        await self._database.fetch("expire_batches", CHUNK)
+        noted = await self._database.fetch("noted_batches", CHUNK)
+        if noted:
+            keys = [row["tenant_id"] for row in noted], [row["batch_id"] for row in noted]
+            taken.add(await self._database.fetch("pass_batches", *keys))
+            taken.steps += len(noted)
+        rows = await self._database.fetch("stepped_batches", *self._followed, _BATCHES)
+        full = len(rows) == _BATCHES
+        self._followed = (rows[-1]["tenant_id"], rows[-1]["id"]) if full else _FIRST
+        for row in rows:
+            await self._follow(row, taken)
+
+    async def _follow(self, batch: asyncpg.Record, taken: Taken) -> None:
+        tenant_id, batch_id = batch["tenant_id"], batch["id"]
+        if batch["state"] == BatchState.CANCELLED:
+            await self._cancel(batch, taken)
+        ending = [each for each in (batch["on_success"], batch["on_complete"]) if each is not None]
+        rows = await self._database.fetch("blocked_callbacks", tenant_id, ending) if ending else []
+        if rows:
+            why = f"its batch: {batch['reason']}" if batch["reason"] else _LOST
+            await self._end(rows, why, taken)
+        taken.add(await self._database.fetch("pass_batches", [tenant_id], [batch_id]))
+        await self._database.fetch("settle_batch", tenant_id, batch_id)
+
+    async def _cancel(self, batch: asyncpg.Record, taken: Taken) -> None:
+        tenant_id = batch["tenant_id"]
+        rows = await self._database.fetch("unended_members", tenant_id, batch["id"], CHUNK)
+        running = [row["task_id"] for row in rows if row["state"] == State.RUNNING]
+        others = [row for row in rows if row["state"] != State.RUNNING]
+        if running:
+            asked = await self._database.fetch("ask_nodes_to_end", tenant_id, running)
+            taken.steps += len(asked)
+            if batch["interrupts"]:
+                taken.cancels += [TaskKey(tenant_id, row["id"]) for row in asked]
+        if others:
+            await self._end(others, f"its batch: {batch['reason']}", taken)
+
+    async def _end(self, rows: list[asyncpg.Record], reason: str, taken: Taken) -> None:
+        found = await self._database.fetch("skip_nodes", *columns(rows), [reason] * len(rows))
+        taken.steps += sum(row["ended"] for row in found)

@@ -1,0 +1,5 @@
+-- Batches of which something is noted, $1 at most.
+SELECT DISTINCT n.tenant_id, n.batch_id
+FROM (SELECT tenant_id, batch_id FROM gnomon.batch_note LIMIT 10000) AS n
+ORDER BY n.tenant_id, n.batch_id
+LIMIT $1

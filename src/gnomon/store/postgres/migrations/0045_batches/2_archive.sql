@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.task_archive ADD COLUMN batch_id uuid;

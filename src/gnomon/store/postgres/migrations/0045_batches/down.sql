@@ -1,0 +1,10 @@
+DROP TRIGGER IF EXISTS note_dead_member ON gnomon.task;
+DROP TRIGGER IF EXISTS note_gone_member ON gnomon.task;
+DROP FUNCTION IF EXISTS gnomon.note_dead_member();
+DROP FUNCTION IF EXISTS gnomon.note_gone_member();
+DROP FUNCTION IF EXISTS gnomon.pass_batches(text[], uuid[], integer[], integer[], integer[]);
+DROP TABLE IF EXISTS gnomon.batch_note;
+DROP TABLE IF EXISTS gnomon.batch;
+DROP INDEX IF EXISTS gnomon.task_batch;
+ALTER TABLE gnomon.task_archive DROP COLUMN IF EXISTS batch_id;
+ALTER TABLE gnomon.task DROP COLUMN IF EXISTS batch_id;
