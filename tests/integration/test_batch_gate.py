@@ -15,6 +15,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import GnomonError
+from gnomon.model.fleet.retention import RowKind
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.model.targets.target import PythonTarget
@@ -29,6 +30,7 @@ from gnomon.store.postgres.batches.batch_store import PostgresBatches
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.queries import query, statements
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.workflows.workflow_steps import Taken
@@ -366,3 +368,17 @@ async def test_plain_sql_and_own_transactions_are_counted(
     await world.follow()
     assert await states(connection, batch.on_complete) == [State.WAITING]
     assert await connection.fetchval("SELECT count(*) FROM gnomon.batch WHERE step") == 0
+
+
+async def test_old_batches_are_removed_but_for_those_with_dead_letters(
+    world: World, database: Database, connection: "asyncpg.Connection[Any]"
+) -> None:
+    done, held = await world.open(), await world.open()
+    await world.settle(await world.put(held), _DEAD)
+    for batch in (done, held):
+        await world.close(batch)
+    await world.follow()
+    await connection.execute("UPDATE gnomon.batch SET finished_at = finished_at - interval '31 d'")
+    removal = await PostgresChores(database).remove(RowKind.BATCHES, 100, 30.0)
+    assert (removal.removed, removal.more) == (1, False)
+    assert (await world.read(held)).progress.dead == 1

@@ -11,11 +11,9 @@ ChangedBatch: TypeAlias = BatchInfo | OpenedBatch
 _BATCHES = "/batches"
 
 
-def open_batch(
-    batch: BatchSpec | None = None, *, idempotency_key: str | None = None
-) -> Call[ChangedBatch]:
+def open_batch(batch: BatchSpec, *, idempotency_key: str | None = None) -> Call[ChangedBatch]:
     """Opens a batch. Tasks that name it in `batch_id` are put in until it is closed."""
-    return _changed(_BATCHES, batch or BatchSpec(), idempotency_key)
+    return _changed(_BATCHES, batch, idempotency_key)
 
 
 def list_batches(
