@@ -9,7 +9,7 @@ from proof.campaigns import zoo
 from proof.campaigns.campaign import run
 from proof.campaigns.faults import FAMILIES, POSTGRES, Planned
 from proof.campaigns.foreign import LANGUAGES, missing
-from proof.campaigns.orders import REMOTE
+from proof.campaigns.orders import REMOTE, Mix
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Setup
 
@@ -30,7 +30,8 @@ FAULTS = [
 
 
 async def test_a_short_campaign_finds_nothing_wrong() -> None:
-    setup = Setup(name="short", seed=1, seconds=23.0, rate=20.0, faults=FAULTS)
+    mix = Mix(workflows=0.3)
+    setup = Setup(name="short", seed=1, seconds=23.0, rate=20.0, faults=FAULTS, mix=mix)
     with Progress(setup.name) as progress:
         result = await run(setup, progress)
     assert not result.judgement.wrong
@@ -39,6 +40,7 @@ async def test_a_short_campaign_finds_nothing_wrong() -> None:
         assert any(struck[kind] for kind in kinds), f"none of the {family} took effect"
     assert result.judgement.acknowledged > 100
     assert result.judgement.effects > 0
+    assert sum(len(each.after) > 1 for each in result.history.submitted) > 5, "joins of workflows"
 
 
 # Workers in three languages, each struck in another way; a gateway, and a worker together with it.
