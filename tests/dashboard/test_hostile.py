@@ -47,7 +47,6 @@ _SHOWN = """document.body.innerText + [...document.querySelectorAll("[title], [a
 _OWN = {
     "/nodes", "/usage", "/keys", "/webhook-secrets", "/tenants", "/tenants/{tenant_id}", "/plans",
     "/operator-keys", "/fair-share", "/cron/new", "/events", "/installation/events", "/workflows",
-    "/batches",
     "/workflow-runs",
 }  # fmt: skip
 _EVENT = """
@@ -110,6 +109,7 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     await call(api, "POST", WORKFLOWS, 201, {"name": "hostile", "nodes": nodes})
     given = {"input": {HOSTILE: [BREAKOUT, TEMPLATE]}}
     run = await call(api, "POST", f"{WORKFLOWS}/hostile/runs", 202, given)
+    batch = await call(api, "POST", "/api/v1/batches", 201, {"name": HOSTILE[:200]})
     schema = {"description": HOSTILE, "enum": [BREAKOUT, TEMPLATE]}
     body = {"schema": schema, "defaults": {"queue": HOSTILE[:100], "tags": [MARKUP]}}
     types = URL(f"/api/v1/task-types/{quote(TYPE, safe='')}", encoded=True)
@@ -134,6 +134,7 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
         "operator-subscriptions/name": JOB,
         "workflows/name": "hostile",
         "run_id": run["run_id"],
+        "batch_id": batch["batch_id"],
         "tenant_id": "acme",
         "/tasks/new": f"/tasks/new?from={dead}",
         "/tasks": f"/tasks?q={quoted}",

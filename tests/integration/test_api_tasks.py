@@ -19,7 +19,7 @@ FIELDS = {
     "cron_job_id", "retry_of", "delivery", "retry_policy", "timeout_seconds", "idempotency_key",
     "preemptible", "queue", "keep_payload", "sla_seconds", "warn_after_seconds",
     "payload_kept", "progress",
-    "correlation_id", "trace_id", "workflow_run_id", "node",
+    "correlation_id", "trace_id", "workflow_run_id", "node", "batch_id",
 }  # fmt: skip
 
 
