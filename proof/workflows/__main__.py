@@ -10,6 +10,7 @@ from uuid import UUID
 from proof.workflows.alone import play_alone
 from proof.workflows.graphs import random_graph
 from proof.workflows.held import HeldRun, play_held
+from proof.workflows.kills import KilledHeldRun, KilledRollback, Kills
 from proof.workflows.planted import PLANTED, found_after
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
@@ -44,6 +45,20 @@ async def _find_planted(database: Database, incarnation: UUID) -> bool:
         _tell(f"planted: {bug.trap}: {told}")
         found = found and after is not None
     return found
+
+
+async def _play_killed(database: Database, incarnation: UUID, dsn: str, number: int) -> None:
+    """Some of them, with processes that die in the middle of their steps."""
+    clock, kills = SystemClock(), Kills(dsn, random.Random(number))
+    for seed in range(number):
+        chance = random.Random(seed)
+        held = KilledHeldRun(database, random_graph(chance, 12), clock, incarnation)
+        held.kills = kills
+        await play_held(held.with_held(chance), chance, 1 + seed % 3)
+        back = KilledRollback(database, random_graph(chance, 20), clock, incarnation)
+        back.kills = kills
+        await play_rollback(back.with_compensations(chance), chance, 1 + seed % 3)
+    _tell(f"{2 * number} whose chore was killed in the middle, {kills.struck} times: they agree")
 
 
 async def _play_all(dsn: str, number: int | None) -> None:
@@ -83,6 +98,7 @@ async def _play_all(dsn: str, number: int | None) -> None:
         back = RolledBackRun(database, random_graph(chance), clock, incarnation)
         undone += await play_rollback(back.with_compensations(chance), chance, 1 + seed % 3)
     _tell(f"{number // 2} rollbacks, {undone} nodes undone once, and in reverse")
+    await _play_killed(database, incarnation, dsn, max(1, number // 25))
     await database.close()
 
 

@@ -1,20 +1,24 @@
 """The model alone: what must hold in every run, whatever happens in it."""
 
 import random
+from collections.abc import Sequence
 
 from proof.workflows.graphs import random_graph
 
 from gnomon.workflow.graph import Becomes, When
 from gnomon.workflow.progress import NodeState, RunProgress
+from gnomon.workflow.spawning import level_of
+
+_DEEPEST = 2  # of what is spawned
 
 
 class Broken(AssertionError):
     """The model does what no run may."""
 
 
-def play_alone(chance: random.Random, most_events: int = 400) -> int:
+def play_alone(chance: random.Random, most_events: int = 2000) -> int:
     """Events by chance until the run is over; gives how many. Raises Broken."""
-    model = RunProgress(random_graph(chance))
+    model = random_model(chance)
     started: set[str] = set()
     succeeded: set[str] = set()
     died: set[str] = set()  # at some time: a dead letter uses some of its edges
@@ -24,29 +28,57 @@ def play_alone(chance: random.Random, most_events: int = 400) -> int:
         if model.is_over:
             return number
         _event(model, chance, succeeded)
-    return most_events
+    raise Broken(f"the run is not over after {most_events} events")
+
+
+def random_model(chance: random.Random) -> RunProgress:
+    """A run some of whose nodes wait for one of three signals, and some are mapped over a list."""
+    graph = random_graph(chance)
+    drawn = {name: chance.random() for name in graph}
+    waits = {name: chance.choice("abc") for name in graph if drawn[name] < 0.1}
+    lists = {name: chance.randint(0, 4) for name in graph if 0.1 <= drawn[name] < 0.25}
+    return RunProgress(graph, waits, lists)
 
 
 def _event(model: RunProgress, chance: random.Random, succeeded: set[str]) -> None:
-    due = [name for name, state in model.states.items() if state is NodeState.DUE]
+    held = [
+        name
+        for name, state in model.states.items()
+        if state is NodeState.DUE and (name in model.waits or name in model.lists)
+    ]
+    due = [
+        name for name, state in model.states.items() if state is NodeState.DUE and name not in held
+    ]
     dead = [name for name, state in model.states.items() if state is NodeState.DEAD]
     blocked = [name for name, state in model.states.items() if state is NodeState.BLOCKED]
+    if not due and not dead and model.waits.keys().isdisjoint(held):
+        raise Broken("nothing can happen, and the run is not over")
     drawn = chance.random()
     if dead and (drawn < 0.3 or not due):
         name = chance.choice(dead)
         (model.redrive if chance.random() < 0.6 else model.resolve)(name)
-    elif drawn < 0.36 and (due or blocked):
-        model.cancel(chance.choice([*due, *blocked]))
+    elif drawn < 0.36 and (due or blocked or held):
+        model.cancel(chance.choice([*due, *blocked, *held]))
+    elif drawn < 0.4 or not due:
+        _send(model, chance, held)
     elif due and chance.random() < 0.75:
         name = chance.choice(due)
         if name in succeeded:
             raise Broken(f"{name} succeeds twice")
         succeeded.add(name)
-        model.succeed(name)
-    elif due:
-        model.die(chance.choice(due))
+        spawns = chance.random() < 0.1 and level_of(name) < _DEEPEST
+        model.succeed(name, chance.randint(1, 3) if spawns else 0)
     else:
-        raise Broken("nothing can happen, and the run is not over")
+        model.die(chance.choice(due))
+
+
+def _send(model: RunProgress, chance: random.Random, held: Sequence[str]) -> None:
+    """A signal, mostly one that is waited for; where nothing else can happen, one is."""
+    wanted = [model.waits[name] for name in held if name in model.waits]
+    if wanted and chance.random() < 0.8:
+        model.send(chance.choice(wanted))
+    else:
+        model.send(chance.choice("abc"))
 
 
 def _check(model: RunProgress, started: set[str], died: set[str]) -> None:

@@ -6,6 +6,7 @@ import random
 import pytest
 from proof.workflows.graphs import random_graph
 from proof.workflows.held import HeldRun, play_held
+from proof.workflows.kills import KilledRollback, Kills
 from proof.workflows.rollbacks import RolledBackRun, play_rollback
 from proof.workflows.runs import ComparedRun, play
 from proof.workflows.spawned import SpawningRun, play_spawning
@@ -59,3 +60,14 @@ async def test_what_nodes_spawn_is_waited_for_as_the_model_says(
         chance = random.Random(seed * 10 + settlers)
         run = SpawningRun(database, random_graph(chance, 15), clock, incarnation)
         assert await play_spawning(run, chance, settlers) < 400
+
+
+async def test_a_rollback_goes_on_after_whoever_has_begun_it_was_killed(
+    database: Database, database_dsn: str, clock: SystemClock
+) -> None:
+    """`make workflows` kills many more, in the middle of maps as well."""
+    incarnation, chance = await joined(database), random.Random(3)
+    run = KilledRollback(database, random_graph(chance, 10), clock, incarnation)
+    run.kills = Kills(database_dsn, chance)
+    await play_rollback(run.with_compensations(chance), chance, 2)
+    assert run.kills.struck > 0

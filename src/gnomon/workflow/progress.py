@@ -1,6 +1,7 @@
 """How a run goes on, as a model without counters: every answer is worked out from what became of
 the nodes. The statements that count are tested against it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from gnomon.workflow.graph import (
@@ -27,14 +28,20 @@ class NodeState(StrEnum):
 class RunProgress:
     """A run: what became of its nodes, and what follows from that."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(
+        self, graph: Graph, waits: Mapping[str, str] = {}, lists: Mapping[str, int] = {}
+    ) -> None:
+        """`waits`: nodes that wait for a signal, by its name; `lists`: nodes that are mapped over
+        so many elements."""
         self.graph = dict(graph)
+        self.waits, self.lists = dict(waits), dict(lists)
+        self._signals: set[str] = set()  # that were sent
         self.states = dict.fromkeys(graph, NodeState.BLOCKED)
         self.became: dict[str, Becomes] = {}
         self._used: dict[tuple[str, str], Becomes] = {}  # edges, and what they have counted as
         self._last = last_nodes(graph)
         self._ended: set[str] = set()  # of the last nodes
-        self._spawned: dict[str, list[str]] = {}  # by nodes that wait for them
+        self._spawned: dict[str, list[str]] = {}  # and elements, by nodes that stand for them
         self._children: dict[str, list[str]] = {name: [] for name in graph}
         for name, node in graph.items():
             for parent in node.after:
@@ -58,12 +65,13 @@ class RunProgress:
         """It has spawned so many others, for which it stands until they have ended."""
         assert self.states[name] is NodeState.DUE
         for number in range(spawns):
-            new = spawned_name(name, number)
-            self.graph[new] = GraphNode(on_failure=self.graph[name].on_failure)
-            self.states[new] = NodeState.DUE
-            self._children[new] = []
-            self._spawned.setdefault(name, []).append(new)
+            self._add(name, spawned_name(name, number))
         self._end(name, Becomes.SUCCEEDED)
+
+    def send(self, signal: str) -> None:
+        """A signal is sent, and kept for those whose turn has not come."""
+        self._signals.add(signal)
+        self._go_on()
 
     def die(self, name: str) -> None:
         """Its retries are spent."""
@@ -104,9 +112,10 @@ class RunProgress:
         again = True
         while again:
             again = False
-            for name in self.graph:
+            for name in list(self.graph):
                 again = self._use_edges(name) or again
                 again = self._decide(name) or again
+                again = self._go_through(name) or again
 
     def _use_edges(self, name: str) -> bool:
         if self.states[name] is not NodeState.ENDED or self._ended_early(name):
@@ -145,6 +154,31 @@ class RunProgress:
         else:
             return False
         return True
+
+    def _go_through(self, name: str) -> bool:
+        """A node that runs no task ends: its signal was sent, or its elements have ended."""
+        if self.states[name] is not NodeState.DUE:
+            return False
+        if name in self.lists and name not in self._spawned:
+            self._spawned[name] = []
+            for number in range(self.lists[name]):
+                self._add(name, f"{name}[{number}]")
+        over = self.waits[name] in self._signals if name in self.waits else False
+        if name in self.lists:
+            over = all(self.states[each] is NodeState.ENDED for each in self._spawned[name])
+            over = over and all(map(self._has_joined, self._spawned[name]))
+        if over:
+            self.states[name] = NodeState.ENDED
+            found = {self.became[each] for each in self._spawned.get(name, ())}
+            self.became[name] = joined(Becomes.SUCCEEDED, found)
+        return over
+
+    def _add(self, name: str, new: str) -> None:
+        """A node of the run that another one stands for."""
+        self.graph[new] = GraphNode(on_failure=self.graph[name].on_failure)
+        self.states[new] = NodeState.DUE
+        self._children[new] = []
+        self._spawned.setdefault(name, []).append(new)
 
     def _may_start(self, name: str) -> bool:
         node = self.graph[name]

@@ -46,7 +46,10 @@ def cannot_spawn(node: str | None) -> str | None:
 
 
 def joined(own: Becomes, spawned: Collection[Becomes]) -> Becomes:
-    """What a node that has succeeded counts as, once all that it has spawned has ended."""
+    """What a node counts as, once all that it has spawned, or its elements, have ended: one that
+    has succeeded as its worst."""
+    if own is not Becomes.SUCCEEDED:
+        return own
     for each in (Becomes.FAILED, Becomes.CANCELLED):
         if each in spawned:
             return each

@@ -1,5 +1,6 @@
 """Deliveries that a remote worker holds, and reports that it keeps."""
 
+import json
 from uuid import UUID, uuid4
 
 import msgspec
@@ -9,6 +10,7 @@ from gnomon.model.outcomes.outcome import SUCCESS, Loss, Outcome, OutcomeKind
 from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.held_tasks import HeldTasks
+from gnomon.node.remote.wording import outcome_of
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.http.messages import (
     MOST_REPORTS,
@@ -17,13 +19,25 @@ from gnomon.pipe.http.messages import (
     SessionOpened,
     WorkerReport,
 )
+from gnomon.pipe.http.session import RemoteExecution
 from gnomon.remote.held import MOST_REPORT_BYTES, HeldDeliveries
 from gnomon.remote.messages import claim_of, delivery_of, report_of
+from gnomon.sdk.app import Gnomon
+from gnomon.sdk.errors import CannotSpawn
+from gnomon.sdk.executing.context import TaskContext
+from gnomon.workflow.spawning import spawned_id
+
+app = Gnomon()
 
 SESSION = SessionOpened(
     session_id=uuid4(), secret="s", tenant_id="acme", lease_seconds=30, beat_seconds=6,
     poll_seconds=20, epoch="1",
 )  # fmt: skip
+
+
+@app.task
+async def crawl(ctx: TaskContext, page: str) -> None:
+    """A page."""
 
 
 def delivered(fence: int = 1, task_id: UUID | None = None, **fields: object) -> DeliveredTask:
@@ -124,3 +138,23 @@ def test_what_a_delivery_says_reaches_the_handler() -> None:
 )
 def test_every_outcome_has_a_name_in_the_protocol(outcome: Outcome | None, told: str) -> None:
     assert report_of(Report(delivery(), outcome, 1.0, 2.0)).outcome == told
+
+
+def test_a_node_of_a_run_is_told_so_and_what_it_spawns_is_reported() -> None:
+    node = delivery(workflow_node="crawl")
+    context = TaskContext(node)
+    ids = [context.spawn(crawl, page) for page in ("/a", "/b")]
+    assert ids == [spawned_id(node.key.id, number) for number in range(2)]
+    outcome = Outcome(OutcomeKind.SUCCEEDED, spawns=context.spawns)
+    message = msgspec.json.encode(report_of(Report(node, outcome, 1.0, 2.0)))
+    read = msgspec.json.decode(message, type=WorkerReport)
+    spawned = [msgspec.json.decode(each) for each in read.spawns]
+    assert [(each["task_type"], each["payload"]) for each in spawned] == [
+        ("crawl", {"page": "/a"}),
+        ("crawl", {"page": "/b"}),
+    ]
+    found = outcome_of(read, RemoteExecution(node, 1.0, gives_way=False))
+    assert found is not None
+    assert json.loads(found.spawns or "") == spawned
+    with pytest.raises(CannotSpawn, match="only a task of a workflow run"):
+        TaskContext(delivery()).spawn(crawl, "/")
