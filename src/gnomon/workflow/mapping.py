@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.ids import created_at, to_millis, uuid7
+from gnomon.model.ids import uuid7
 from gnomon.workflow.template import CannotRender, TemplateValues, rendered
 
 MOST_ELEMENTS = 10_000
@@ -38,7 +38,7 @@ def element_id(mapped: UUID, index: int) -> UUID:
     """The id of an element's task, always the same, so that expanding twice does nothing; with the
     time of the mapped node's id, so that its archive is there."""
     digest = hashlib.sha256(mapped.bytes + index.to_bytes(4)).digest()
-    return uuid7(to_millis(created_at(mapped)), int.from_bytes(digest[:10]))
+    return uuid7(mapped.int >> 80, int.from_bytes(digest[:10]))
 
 
 def element_names(node: str, indexes: Sequence[int]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection
 from uuid import UUID
 
-from gnomon.model.ids import created_at, to_millis, uuid7
+from gnomon.model.ids import uuid7
 from gnomon.workflow.graph import Becomes
 
 MOST_SPAWNS = 1_000  # of one execution
@@ -18,7 +18,7 @@ def spawned_id(spawner: UUID, number: int) -> UUID:
     """The id of a spawned task, always the same, so that spawning twice does nothing; with the
     time of the spawning task's id, so that its archive is there."""
     digest = hashlib.sha256(b"spawn" + spawner.bytes + number.to_bytes(4)).digest()
-    return uuid7(to_millis(created_at(spawner)), int.from_bytes(digest[:10]))
+    return uuid7(spawner.int >> 80, int.from_bytes(digest[:10]))
 
 
 def spawned_name(node: str, number: int) -> str:
