@@ -38,8 +38,3 @@ def created_at(task_id: UUID) -> datetime:
 def lowest_id(moment: datetime) -> UUID:
     """The smallest id of `moment`: the bound of a partition."""
     return UUID(int=(moment - _EPOCH) // _MILLISECOND << 80)
-
-
-def to_millis(moment: datetime) -> int:
-    """Milliseconds since the epoch, as they are in an id."""
-    return (moment - _EPOCH) // _MILLISECOND

@@ -35,7 +35,7 @@ SESSION = SessionOpened(
 )  # fmt: skip
 
 
-@app.task
+@app.task(jitter="1s")
 async def crawl(ctx: TaskContext, page: str) -> None:
     """A page."""
 
@@ -149,6 +149,7 @@ def test_a_node_of_a_run_is_told_so_and_what_it_spawns_is_reported() -> None:
     message = msgspec.json.encode(report_of(Report(node, outcome, 1.0, 2.0)))
     read = msgspec.json.decode(message, type=WorkerReport)
     spawned = [msgspec.json.decode(each) for each in read.spawns]
+    assert not any("jitter_seconds" in each for each in spawned), "it is not for nodes"
     assert [(each["task_type"], each["payload"]) for each in spawned] == [
         ("crawl", {"page": "/a"}),
         ("crawl", {"page": "/b"}),

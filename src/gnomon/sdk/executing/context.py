@@ -227,9 +227,7 @@ class TaskContext:
             )
         if why is not None:
             raise CannotSpawn(why)
-        made = task.prepare(*args, **kwargs)
-        made.check_spawn()
-        spec = msgspec.json.encode(made.due_spec())
+        spec = msgspec.json.encode(task.prepare(*args, **kwargs).spawn_spec())
         with _spawning:
             number, size = len(self._spawned), self._spawned_bytes + len(spec) + 1
             if number >= MOST_SPAWNS:

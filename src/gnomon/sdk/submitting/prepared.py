@@ -88,8 +88,9 @@ class Prepared(Generic[R]):
     def __repr__(self) -> str:
         return f"<Prepared {self.handler.name}>"
 
-    def check_spawn(self) -> None:
-        """Raises InvalidOption for what a task that is spawned in a workflow run cannot have."""
+    def spawn_spec(self) -> TaskSpec:
+        """What to add to a workflow run. Raises InvalidOption for what a task that is spawned
+        cannot have."""
         given = [o for o, field in _NOT_OF_SPAWNS.items() if getattr(self.spec, field) is not None]
         given += ["expires"] if self.lifetime is not None else []
         given += ["connection"] if self.connection is not None else []
@@ -98,6 +99,7 @@ class Prepared(Generic[R]):
                 f"{self.handler.name}: a spawned task has no {', '.join(given)}=: it starts when "
                 "the task that spawns it has succeeded, and once"
             )
+        return msgspec.structs.replace(self.due_spec(), jitter_seconds=None)
 
     def due_spec(self) -> TaskSpec:
         """What to send now."""
