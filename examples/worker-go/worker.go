@@ -54,6 +54,7 @@ type Task struct {
 	ctx          context.Context
 	stop         context.CancelCauseFunc
 	latest       time.Time
+	decided      bool // whether it begins
 	report, note object
 }
 
@@ -190,7 +191,7 @@ func (s *session) message() object {
 		held = append(held, of)
 		if task.report != nil && len(reports) < most {
 			reports = append(reports, task.report)
-		} else if task.Asks && len(begin) < most {
+		} else if task.Asks && !task.decided && len(begin) < most {
 			begin = append(begin, of)
 		} else if task.note != nil && len(notes) < most {
 			notes = append(notes, task.note)
@@ -215,7 +216,7 @@ func (s *session) take(said *answer) bool {
 		delete(s.held, each.claim)
 	}
 	for _, each := range said.Begun {
-		if task := s.held[each.claim]; task != nil && task.Asks {
+		if task := s.held[each.claim]; task != nil {
 			task.begin(each.Granted)
 		}
 	}
@@ -225,23 +226,9 @@ func (s *session) take(said *answer) bool {
 		}
 	}
 	for _, task := range said.Deliveries {
-		if s.held[task.claim] != nil {
-			continue
+		if s.held[task.claim] == nil {
+			task.delivered(s)
 		}
-		s.held[task.claim], task.session = task, s
-		task.ctx, task.stop = context.WithCancelCause(s.end)
-		task.latest = time.Now().Add(seconds(task.StartWithin))
-		if !task.Asks {
-			task.begin(true)
-			continue
-		}
-		time.AfterFunc(seconds(task.StartWithin), func() {
-			s.do(func() {
-				if task.Asks {
-					task.begin(false)
-				}
-			})
-		})
 	}
 	if said.Command == "drain" {
 		s.drain()
@@ -249,9 +236,25 @@ func (s *session) take(said *answer) bool {
 	return news
 }
 
+func (t *Task) delivered(s *session) {
+	s.held[t.claim], t.session = t, s
+	t.ctx, t.stop = context.WithCancelCause(s.end)
+	t.latest = time.Now().Add(seconds(t.StartWithin))
+	if t.Asks {
+		s.news = true
+		time.AfterFunc(seconds(t.StartWithin), func() { s.do(func() { t.begin(false) }) })
+	} else {
+		t.begin(true)
+	}
+}
+
+// begin starts it, or gives it back, once.
 func (t *Task) begin(granted bool) {
 	s, now := t.session, time.Now()
-	t.Asks = false
+	if t.decided {
+		return
+	}
+	t.decided = true
 	if granted && now.Before(t.latest) && now.Before(s.trusted) && s.drains.IsZero() && t.ctx.Err() == nil {
 		go t.run()
 	} else {

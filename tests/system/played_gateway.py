@@ -64,6 +64,7 @@ class PlayedGateway:
             asyncio.Event()
         )  # set: polls of sessions that ended while they waited are refused
         self.late.set()
+        self.withhold = False  # what asks whether it may begin is not answered
         self.command: str | None = None
         self.epoch = "1"
         self.puts: list[str] = []
@@ -234,7 +235,7 @@ class PlayedGateway:
         newest = session.polls[-1] is said
         if newest and said["epoch"] == self.epoch:
             acknowledged = [self._settle(key, report) for report in said["reports"]]
-            begun = [self._begin(key, asked) for asked in said["begin"]]
+            begun = [self._begin(key, asked) for asked in said["begin"] if not self.withhold]
             for note in said["progress"]:
                 self.tasks[UUID(note["task_id"])].progress = note
             told = False

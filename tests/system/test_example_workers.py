@@ -66,18 +66,23 @@ def test_it_runs_tasks_and_reports_what_they_come_to(
     gateway: PlayedGateway, language: Language, tmp_path: Path
 ) -> None:
     name = language.prefix
+    gateway.poll_seconds = 1.0  # a poll that asks is not followed by another before its answer
     with working(gateway, language, tmp_path):
         good = [gateway.submit(f"{name}.greet", {"name": str(n)}) for n in range(200)]
         bad = gateway.submit(f"{name}.fail", {"reason": "never"})
-        asks = gateway.submit(f"{name}.greet", {"name": "x"}, asks=True, delivery="at_most_once")
+        gateway.withhold = True
+        asking = {"asks": True, "delivery": "at_most_once", "start_within_seconds": 1}
+        asks = [gateway.submit(f"{name}.greet", {"name": "x"}, **asking) for _ in range(2)]
         slow = gateway.submit(f"{name}.count", {"seconds": 30}, timeout_seconds=1)
         odd = gateway.submit(f"{name}.odd")
-        ended(*good, bad, asks, slow, odd)
+        eventually_sync(lambda: all(task.fence > 1 for task in asks), PATIENCE)  # released
+        gateway.withhold = False
+        ended(*good, bad, *asks, slow, odd)
     assert [(task.report or {})["result"] for task in good] == [f"hello {n}" for n in range(200)]
     assert bad.report is not None
     assert (bad.outcome, bad.report["retryable"]) == ("failed", False)
     assert "never" in bad.report["error"]
-    assert (asks.outcome, asks.begun) == ("succeeded", True)
+    assert [(task.outcome, task.begun) for task in asks] == [("succeeded", True)] * 2
     assert slow.outcome == "timed_out"
     assert odd.outcome == "failed"
     assert gateway.refused == 0

@@ -173,10 +173,12 @@ class Conversation:
 
     def _report(self, session: WorkerSession, claimed: Claimed, report: WorkerReport) -> None:
         key, fence = claimed
+        if session.reporting.get(key) == fence or session.receipts.get(claimed):
+            return  # heard before: it is being written, or its receipt is about to be said
         execution = session.held.get(key) or self.pipe.recall(session, claimed)
         if execution is None or execution.delivery.fence != fence:
-            if session.reporting.get(key) != fence and claimed not in session.receipts:
-                session.receipts[claimed] = False  # and not because it is being written
+            if claimed not in session.receipts:
+                session.receipts[claimed] = False
                 self.pipe.refused += 1
             return
         self.pipe.drop(session, execution)

@@ -191,10 +191,12 @@ class HttpPipe:
     # Deliveries
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
+        changed: set[WorkerSession] = set()
         for delivery in deliveries:
             taken = self._taken.pop(delivery.key, None)
             if taken is not None:
                 taken.taken -= 1
+                changed.add(taken)
             session = self.sessions.get(delivery.incarnation)
             if session is None or delivery.expired or delivery.start_by == NEVER:
                 self.report(Report(delivery))
@@ -206,8 +208,8 @@ class HttpPipe:
                 self.lacks.set()
             else:
                 self._queue(session, delivery)
-            if taken is not None:
-                self.count(taken)
+        for each in changed:
+            self.count(each)
 
     def _fits(self, session: WorkerSession, delivery: Delivery) -> bool:
         if delivery.key in self._suspects:
