@@ -223,6 +223,18 @@ async def test_the_last_settlement_starts_the_callbacks_itself(world: World) -> 
     assert (await world.read(batch)).completed_at is not None
 
 
+async def test_a_dead_letter_that_is_retried_completes_nothing_too_early(world: World) -> None:
+    """That it is no dead letter any more is counted with its end, and not later."""
+    batch = await world.open()
+    first, second = await world.put(batch, 2)
+    await world.settle([first], _DEAD)
+    await world.close(batch)
+    async with world.tasks.change(DEFAULT_TENANT) as change:
+        await change.redrive(first)
+    assert await world.settle([first]) == []
+    assert {*await world.settle([second])} == {batch.on_success, batch.on_complete}
+
+
 async def _waits(connection: "asyncpg.Connection[Any]") -> None:
     async def look() -> bool:
         return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
