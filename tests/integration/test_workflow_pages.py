@@ -28,10 +28,12 @@ async def test_the_nightly_etl(shop: ModuleType) -> None:
     async with virtual_gnomon(shop.app) as g:
         run = await shop.etl.start("2030-01-31")
         assert await run.result() == "2030-01-31: 90 rows of 3 files"
-        await g.client.trigger_cron_job("nightly")
+        await g.client.trigger_cron_job("etl")
         await g.drain()
         runs = [each async for each in g.client.list_workflow_runs(workflow="etl")]
         assert [each.status for each in runs] == ["SUCCEEDED", "SUCCEEDED"]
+        indexed = await shop.indexed.start("/")
+        assert await indexed.result() == 4
         run = await shop.sales.start("2030-01-31")
         assert await run.result() == "2030-01-31: 90 rows of 3 files"
         await shop.approve("o-9")
