@@ -35,7 +35,7 @@ from gnomon.store.postgres.queries import query, statements
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.workflows.workflow_steps import Taken
 from gnomon.usecases.workflows.batches import open_batch
-from gnomon.workflow.batch import BatchOfTasks, MemberCounts
+from gnomon.workflow.batch import BatchOfTasks, BatchStatus, MemberCounts
 
 HOUR = 3600.0
 _DEAD = Verdict(VerdictKind.DEAD_LETTER)
@@ -85,6 +85,10 @@ class World:
     async def close(self, batch: BatchOfTasks) -> BatchOfTasks:
         async with self.tasks.change(DEFAULT_TENANT) as change:
             return await change.batches.close(batch.batch_id)
+
+    async def cancel(self, batch: BatchOfTasks) -> BatchOfTasks:
+        async with self.tasks.change(DEFAULT_TENANT) as change:
+            return await change.batches.cancel(batch.batch_id, "cancelled", interrupt=False)
 
     async def settle(self, ids: list[UUID], verdict: Verdict = COMPLETE) -> list[UUID]:
         """Claim and settle; gives the callbacks that this has started."""
@@ -235,9 +239,10 @@ async def test_a_dead_letter_that_is_retried_completes_nothing_too_early(world: 
     assert {*await world.settle([second])} == {batch.on_success, batch.on_complete}
 
 
-async def _waits(connection: "asyncpg.Connection[Any]") -> None:
+async def _waits(connection: "asyncpg.Connection[Any]", number: int = 1) -> None:
     async def look() -> bool:
-        return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        waiting = await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(waiting >= number)
 
     await eventually(look)
 
@@ -255,14 +260,18 @@ async def test_closing_waits_for_who_adds_and_who_adds_for_closing(
         await world.settle(ids)
         closing = asyncio.ensure_future(world.close(batch))
         await _waits(connection)
+        # Who comes after who closes is too late: else closing would wait for as long as any come.
+        late = [asyncio.ensure_future(act(batch)) for act in (world.put, world.put_one)]
+        await _waits(connection, len(late) + 1)
     assert (await closing).progress == MemberCounts(5, 1)
+    outcomes = await asyncio.gather(*late, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [BatchIsClosed, BatchIsClosed]
     other = await world.open()
     async with world.tasks.change(DEFAULT_TENANT) as change:
         await change.batches.close(other.batch_id)
-        late = asyncio.ensure_future(world.put(other))
-        single = asyncio.ensure_future(world.put_one(other))
+        late = [asyncio.ensure_future(act(other)) for act in (world.put, world.put_one)]
         await _waits(connection)
-    outcomes = await asyncio.gather(late, single, return_exceptions=True)
+    outcomes = await asyncio.gather(*late, return_exceptions=True)
     assert [type(each) for each in outcomes] == [BatchIsClosed, BatchIsClosed]
     assert (await world.read(other)).progress == MemberCounts()
 
@@ -394,3 +403,25 @@ async def test_old_batches_are_removed_but_for_those_with_dead_letters(
     removal = await PostgresChores(database).remove(RowKind.BATCHES, 100, 30.0)
     assert (removal.removed, removal.more) == (1, False)
     assert (await world.read(held)).progress.dead == 1
+
+
+async def test_what_follows_after_a_callback_was_held_and_after_a_batch_has_expired(
+    world: World, connection: "asyncpg.Connection[Any]"
+) -> None:
+    held, late = await world.open(), await world.open()
+    await world.settle(await world.put(held), _DEAD)
+    async with connection.transaction():
+        # It is complete, and before the chore can start the callback the batch is cancelled.
+        await connection.fetch("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", held.on_complete)
+        await world.close(held)
+        await world.cancel(held)
+    (member,) = await world.put(late)
+    await connection.execute("UPDATE gnomon.batch SET deadline = gnomon.now() WHERE state = 0")
+    await world.follow()
+    assert (await world.read(late)).status is BatchStatus.EXPIRED
+    # Its members go on: they can be cancelled together.
+    await world.cancel(late)
+    await world.follow()
+    assert await states(connection, held.on_complete, member) == [State.CANCELLED, State.CANCELLED]
+    assert (await world.read(late)).status is BatchStatus.CANCELLED
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.batch WHERE step") == 0

@@ -17,7 +17,7 @@ from gnomon.workflow.batch import MOST_OPEN, BatchOfTasks, BatchState, BatchStat
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-_ENDED = (BatchStatus.SUCCEEDED, BatchStatus.EXPIRED)
+_ENDED = (BatchStatus.SUCCEEDED, BatchStatus.FAILED, BatchStatus.EXPIRED)
 
 
 class PostgresBatchChange:
@@ -64,8 +64,8 @@ class PostgresBatchChange:
         await self._lock(batch_id)
         await self._count(batch_id)
         found = await self.read(batch_id)
-        lost = found.status is BatchStatus.FAILED and not found.progress.dead
-        if lost or found.status in _ENDED:
+        left = found.progress.pending or found.progress.dead
+        if found.status in _ENDED and not left:
             raise BatchIsClosed(batch_id, found.status, "cancelled", "it has ended")
         await self._connection.execute(
             query("cancel_batch"), self._tenant_id, batch_id, reason, interrupt

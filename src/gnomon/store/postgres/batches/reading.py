@@ -48,7 +48,12 @@ async def page(
         query("list_batches"),
         tenant_id, cursor or HIGHEST_ID, states, pending, succeeded, limit + 1,
     )  # fmt: skip
-    more = rows[limit - 1]["id"] if len(rows) > limit else None
+    if len(rows) > limit:
+        more = rows[limit - 1]["id"]
+    else:
+        more = await connection.fetchval(
+            query("last_batch_examined"), tenant_id, cursor or HIGHEST_ID
+        )
     return BatchPage([batch_of(row) for row in rows[:limit]], more)
 
 

@@ -72,7 +72,12 @@ async def page(
         dead,
         limit + 1,
     )
-    more = rows[limit - 1]["id"] if len(rows) > limit else None
+    if len(rows) > limit:
+        more = rows[limit - 1]["id"]
+    else:
+        more = await connection.fetchval(
+            query("last_run_examined"), tenant_id, cursor or HIGHEST_ID, workflow
+        )
     return WorkflowRunPage(readable(rows[:limit], _run_of, "workflow run"), more)
 
 
