@@ -425,3 +425,28 @@ async def test_what_follows_after_a_callback_was_held_and_after_a_batch_has_expi
     assert await states(connection, held.on_complete, member) == [State.CANCELLED, State.CANCELLED]
     assert (await world.read(late)).status is BatchStatus.CANCELLED
     assert await connection.fetchval("SELECT count(*) FROM gnomon.batch WHERE step") == 0
+
+
+async def test_what_fails_for_one_batch_keeps_no_other_back(
+    world: World, connection: "asyncpg.Connection[Any]"
+) -> None:
+    bad, good = await world.open(), await world.open()
+    await connection.execute(
+        f"""CREATE FUNCTION gnomon.test_refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = 'check_violation'; END $$;
+        CREATE TRIGGER test_refuse BEFORE UPDATE ON gnomon.batch FOR EACH ROW
+        WHEN (OLD.id = '{bad.batch_id}' AND NEW.total > 0) EXECUTE FUNCTION gnomon.test_refuse()"""
+    )
+    for batch in (bad, good):
+        await world.put(batch, 2)
+    taken = Taken()
+    await world.steps.take(taken)
+    assert [(each.key.id, each.of) for each in taken.failed] == [(bad.batch_id, "batch")]
+    total = "SELECT total FROM gnomon.batch WHERE id = $1"
+    assert await connection.fetchval(total, good.batch_id) == 2
+    again = Taken()
+    await world.steps.take(again, [bad.batch_id])
+    assert (again.failed, again.steps) == ([], 0)
+    await connection.execute("DROP TRIGGER test_refuse ON gnomon.batch")
+    await world.follow()
+    assert await connection.fetchval(total, bad.batch_id) == 2

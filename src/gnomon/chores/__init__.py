@@ -16,7 +16,7 @@ from gnomon.chores.troubles import (
     Trouble,
     Troubles,
     about_job,
-    about_run,
+    about_step,
     about_task,
     jobs_in,
 )
@@ -31,7 +31,7 @@ __all__ = [
     "TroubleStore",
     "Troubles",
     "about_job",
-    "about_run",
+    "about_step",
     "about_task",
     "every",
     "isolated",

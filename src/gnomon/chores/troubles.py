@@ -47,9 +47,9 @@ def about_job(tenant_id: str, job_id: UUID) -> About:
     return About(tenant_id, f"{_JOB}{job_id}")
 
 
-def about_run(key: TaskKey) -> About:
-    """A run of a workflow; `key` has its id."""
-    return About(key.tenant_id, f"workflow run {key.id}")
+def about_step(of: str, key: TaskKey) -> About:
+    """A step of a task, a workflow run or a batch; `key` has its id."""
+    return About(key.tenant_id, f"{of} {key.id}")
 
 
 def jobs_in(abouts: Iterable[About]) -> list[UUID]:

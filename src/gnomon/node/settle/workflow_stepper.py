@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
-from gnomon.chores import Troubles, about_run, about_task
+from gnomon.chores import Troubles, about_step
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
@@ -19,7 +19,7 @@ from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 CHORE = "workflow-steps"
 EVERY_SECONDS = 1.0
 _PASS_SECONDS = 10.0
-_REMEDY = "its workflow run waits for it; it is tried again by itself"
+_REMEDY = "its workflow run or batch waits for it; it is tried again by itself"
 
 
 class Announcing(Protocol):
@@ -50,18 +50,18 @@ class WorkflowStepper:
         self._troubles = troubles
 
     async def run_once(self) -> int:
-        """Gives how many steps were taken. What fails for one node or run is set aside, and tried
-        again later."""
+        """Gives how many steps were taken. What fails for one node, run or batch is set aside,
+        and tried again later."""
         began = self._clock.monotonic()
         deadline = self._clock.monotonic() + _PASS_SECONDS
         steps = 0
         while self._clock.monotonic() < deadline:
             aside = [UUID(about.subject[-36:]) for about in self._troubles.aside(CHORE)]
             taken = await self._store.take(aside)
+            await self._batches.take(taken, aside)
             for each in taken.failed:
-                about = about_run(each.key) if each.is_run else about_task(each.key)
+                about = about_step(each.of, each.key)
                 self._troubles.note(CHORE, each.error, about, _REMEDY)
-            await self._batches.take(taken)
             if taken.due:
                 self._hear(taken.due)
                 self._hints.due(taken.due)

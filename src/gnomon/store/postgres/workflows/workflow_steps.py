@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 import asyncpg
@@ -38,11 +38,12 @@ _COUNTS_AS = {1: State.COMPLETED, 2: State.EXPIRED, 3: State.CANCELLED, 4: State
 
 
 class FailedStep(msgspec.Struct, frozen=True):
-    """A node, or a run, whose steps could not be taken, while those of others could."""
+    """What steps could not be taken about, while those about others could. Its key has the id of a
+    task, a run or a batch."""
 
     key: TaskKey
     error: Exception
-    is_run: bool = False  # the key has the id of a run
+    of: Literal["task", "workflow run", "batch"] = "task"
 
 
 class Taken(msgspec.Struct):
@@ -76,14 +77,14 @@ class PostgresWorkflowSteps:
         runs = await self._database.fetch("followed_runs", self._followed, _RUNS, [*aside])
         self._followed = runs[-1]["id"] if len(runs) == _RUNS else _FIRST
         for run in runs:
-            with _alone(TaskKey(run["tenant_id"], run["id"]), taken, is_run=True):
+            with alone(TaskKey(run["tenant_id"], run["id"]), taken, of="workflow run"):
                 await self._follow(run, taken)
         rows = await self._database.fetch("workflow_steps", CHUNK, [*aside])
         if nodes := [row for row in rows if row["node"]]:
             await self._take(nodes, taken)
         for run in rows:
             if not run["node"]:
-                with _alone(TaskKey(*_key(run)), taken, is_run=True):
+                with alone(TaskKey(*_key(run)), taken, of="workflow run"):
                     async with self._database.transaction() as connection:
                         begun = await begin_rollback(connection, run["tenant_id"], run["run_id"])
                     taken.steps += begun
@@ -99,7 +100,7 @@ class PostgresWorkflowSteps:
         if not rows:
             return
         if len(rows) == 1:
-            with _alone(TaskKey(*_key(rows[0])), taken):
+            with alone(TaskKey(*_key(rows[0])), taken):
                 await work(rows)
             return
         try:
@@ -173,13 +174,13 @@ class PostgresWorkflowSteps:
         misfits: list[tuple[asyncpg.Record, str]] = []
         await self._each(filled, partial(self._fill, start, skipped, misfits), taken)
         for row in waiting:
-            with _alone(TaskKey(*_key(row)), taken):
+            with alone(TaskKey(*_key(row)), taken):
                 await self._wait(row, skipped, misfits, taken)
         for row in mapped:
-            with _alone(TaskKey(*_key(row)), taken):
+            with alone(TaskKey(*_key(row)), taken):
                 await self._map(row, skipped, misfits, taken)
         for row, reason in misfits:
-            with _alone(TaskKey(*_key(row)), taken):
+            with alone(TaskKey(*_key(row)), taken):
                 async with self._database.transaction() as connection:
                     taken.steps += await bury(connection, row, reason)
         return start
@@ -314,14 +315,16 @@ class PostgresWorkflowSteps:
 
 
 @contextmanager
-def _alone(key: TaskKey, taken: Taken, *, is_run: bool = False) -> Iterator[None]:
-    """What fails here concerns this node, or run, alone."""
+def alone(
+    key: TaskKey, taken: Taken, of: Literal["task", "workflow run", "batch"] = "task"
+) -> Iterator[None]:
+    """What fails here concerns this node, run or batch alone."""
     try:
         yield
     except (StoreUnavailable, BrokenInvariant):
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is: it is noted, and tried again
-        taken.failed.append(FailedStep(key, error, is_run))
+        taken.failed.append(FailedStep(key, error, of))
 
 
 def _is_again(row: asyncpg.Record) -> bool:
