@@ -83,6 +83,23 @@ async def test_a_block_that_raises_cancels_it(g: VirtualGnomon) -> None:
 
     with pytest.raises(ZeroDivisionError):
         await broken_off()
+
+    def ended_first() -> None:
+        with app.batch() as ended:
+            ended.close_sync()
+            raise ZeroDivisionError
+
+    async def ended_first_as_well() -> None:
+        async with app.batch() as ended:
+            await ended.close()
+            raise ZeroDivisionError
+
+    # Its own error is not hidden by that of cancelling, such as with a key that may only submit.
+    with pytest.raises(ZeroDivisionError) as raised:
+        await asyncio.to_thread(ended_first)
+    assert "could not be cancelled" in raised.value.__notes__[0]
+    with pytest.raises(ZeroDivisionError):
+        await ended_first_as_well()
     await g.drain()
     found = await batch.info()
     assert (found.status, found.progress.cancelled) == ("CANCELLED", 1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from gnomon.client import exchange
+from gnomon.client.errors import ClientError
 from gnomon.client.exchange import Rules, Steps
 from gnomon.client.types.batches import BatchInfo, BatchSpec
 from gnomon.model.duration import Duration, seconds_of
@@ -50,7 +51,13 @@ class BatchHandle:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await (self.close() if error is None else self.cancel())
+        if error is None:
+            await self.close()
+            return
+        try:
+            await self.cancel()
+        except ClientError as refused:
+            error.add_note(self._not_cancelled(refused))
 
     def __enter__(self) -> Self:
         self._id = self._app.sync_client.open_batch(self._unopened()).batch_id
@@ -64,8 +71,15 @@ class BatchHandle:
     ) -> None:
         if error is None:
             self.close_sync()
-        else:
+            return
+        try:
             self.cancel_sync()
+        except ClientError as refused:
+            error.add_note(self._not_cancelled(refused))
+
+    def _not_cancelled(self, refused: ClientError) -> str:
+        """For the error of a block, which whoever catches it must see, and not another one."""
+        return f"batch {self._id} could not be cancelled, and expires if it is open: {refused}"
 
     async def close(self) -> None:
         """Lets nothing more in: its callbacks follow when all have ended."""
