@@ -28,6 +28,7 @@ from gnomon.model.workflow_errors import SpawnRefused
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.tasks.admitting import take_room
 from gnomon.store.postgres.workflows.node_limits import TenantLimits
 from gnomon.store.postgres.workflows.spawning import SpawnRules
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
@@ -260,3 +261,21 @@ async def test_a_quota_bounds_the_nodes_of_a_run_with_elements_and_spawned_ones(
     async with serving(database_dsn, api_max_run_nodes=10) as bounded:
         refused = await start(bounded, nodes, 429)
     assert (refused["quota"], refused["limit"]) == ("nodes_per_run", 10)
+
+
+async def test_who_holds_the_quotas_of_a_tenant_holds_up_no_settlements(
+    api: Api, database: Database, clock: SystemClock, connection: "asyncpg.Connection[Any]"
+) -> None:
+    """A transaction of one's own may be open for hours: the execution is tried again later, and
+    what others have run is settled."""
+    _, _, ended = await spawner(api, database, clock, 3)
+    quotas = Quotas(scheduled_tasks=100)
+    bounded = TenantLimits(quotas_of=lambda _: quotas)
+    dispatch = PostgresDispatch(database, 10.0, SpawnRules(spawn_rules(clock).accept, bounded))
+    async with database.transaction() as other:
+        await take_room(other, DEFAULT_TENANT, quotas, 1)
+        with pytest.raises(SpawnRefused, match="holds the quotas") as refused:
+            await dispatch.settle_spawning(ended, None)
+    assert refused.value.retryable
+    assert await spawned(connection) == 0
+    assert len(await dispatch.settle_spawning(ended, None)) == 1

@@ -188,13 +188,21 @@ async def add_bytes(connection: "Connection", tenant_id: str, more: int) -> None
 
 
 async def take_room(
-    connection: "Connection", tenant_id: str, quotas: Quotas, number: int, *, whole: bool = True
+    connection: "Connection",
+    tenant_id: str,
+    quotas: Quotas,
+    number: int,
+    *,
+    whole: bool = True,
+    seconds: float = ALONE_SECONDS,
 ) -> int:
     """Take room for tasks that are not new but will count again: `number`, or without `whole` as
-    much as there is. Raises QuotaExceeded where that is nothing."""
+    much as there is. `seconds`: to wait for others of the tenant. Raises QuotaExceeded where that
+    is nothing."""
     if quotas.scheduled_tasks is None:
         return number
     question = _room_alone(tenant_id, quotas, number, whole=whole)
+    question = msgspec.structs.replace(question, patience=round(seconds * 1000))
     (row,) = await connection.fetch(query("admit"), *question.parameters())
     admitted = Admitted.of(question, row)
     if admitted.passed == 0:

@@ -27,6 +27,8 @@ from gnomon.workflow.spawning import FIRST_PLACE, cannot_spawn, spawned_id, spaw
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
+# For others of the tenant: all that this node has run waits meanwhile, of other tenants as well.
+_PATIENCE_SECONDS = 1.0
 # The tasks that a JSON list of a tenant's spawns describes. Raises SpawnRefused.
 AcceptSpawns = Callable[[str, str, Origin | None], Awaitable[Sequence[Submission]]]
 
@@ -79,10 +81,14 @@ async def _take_room(
         await add_nodes(connection, tenant_id, node["run_id"], number, limits)
     except QuotaExceeded as error:
         raise SpawnRefused(f"its {number} spawned tasks have no room: {error}") from error
+    quotas = limits.quotas_of(tenant_id)
     try:
-        await admitting.take_room(connection, tenant_id, limits.quotas_of(tenant_id), number)
+        await admitting.take_room(connection, tenant_id, quotas, number, seconds=_PATIENCE_SECONDS)
     except QuotaExceeded as error:
         detail = f"its {number} spawned tasks have no room: {error}"
+        raise SpawnRefused(detail, retryable=True) from error
+    except asyncpg.LockNotAvailableError as error:
+        detail = "a transaction that is open holds the quotas of its tenant for too long"
         raise SpawnRefused(detail, retryable=True) from error
 
 
