@@ -276,6 +276,12 @@ async def test_who_holds_the_quotas_of_a_tenant_holds_up_no_settlements(
         await take_room(other, DEFAULT_TENANT, quotas, 1)
         with pytest.raises(SpawnRefused, match="holds the quotas") as refused:
             await dispatch.settle_spawning(ended, None)
+        # Nor the steps of other workflows.
+        await start(api, {"each": node(map=[1, 2])})
+        assert (await PostgresWorkflowSteps(database, bounded).take()).failed == []
     assert refused.value.retryable
+    await PostgresWorkflowSteps(database, bounded).take()
+    made = "SELECT expanded FROM gnomon.workflow_node WHERE node = 'each'"
+    assert await connection.fetchval(made) == 2
     assert await spawned(connection) == 0
     assert len(await dispatch.settle_spawning(ended, None)) == 1

@@ -44,6 +44,10 @@ CHUNK = 500
 _FAILED, _SKIPPED, _CANCELLED = 2, 3, 4
 
 
+class _QuotasAreHeld(Exception):
+    """By a transaction of the tenant, which may be open for long."""
+
+
 class LookedAtMap(msgspec.Struct, frozen=True):
     """How far a mapped node is: some of its elements are made, or it has ended as these did."""
 
@@ -60,6 +64,15 @@ async def look_at_map(
 ) -> LookedAtMap | None:
     """Make elements of a mapped node whose turn has come; or say how it ends, once all of them
     have. None: somebody else holds its task. Raises Misfit."""
+    try:
+        return await _look_at_map(database, row, limits)
+    except _QuotasAreHeld:
+        return None  # its turn comes again, and all others have theirs
+
+
+async def _look_at_map(
+    database: Database, row: asyncpg.Record, limits: TenantLimits
+) -> LookedAtMap | None:
     async with database.transaction() as connection:
         held = await held_template(connection, row)
         if held is None:
@@ -130,9 +143,11 @@ async def _begin(connection: "Connection", row: asyncpg.Record, expansion: _Expa
     try:
         quotas = expansion.limits.quotas_of(tenant_id)
         await add_nodes(connection, tenant_id, row["run_id"], number, expansion.limits)
-        await admitting.take_room(connection, tenant_id, quotas, number)
+        await admitting.take_room(connection, tenant_id, quotas, number, seconds=1.0)
     except QuotaExceeded as error:
         raise Misfit(f"its {number} elements have no room: {error}") from error
+    except asyncpg.LockNotAvailableError as error:
+        raise _QuotasAreHeld from error
     await connection.execute(query("begin_map"), tenant_id, row["task_id"], row["run_id"], number)
 
 
