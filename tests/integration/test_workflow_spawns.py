@@ -266,8 +266,8 @@ async def test_a_quota_bounds_the_nodes_of_a_run_with_elements_and_spawned_ones(
 async def test_who_holds_the_quotas_of_a_tenant_holds_up_no_settlements(
     api: Api, database: Database, clock: SystemClock, connection: "asyncpg.Connection[Any]"
 ) -> None:
-    """A transaction of one's own may be open for hours: the execution is tried again later, and
-    what others have run is settled."""
+    """A transaction of one's own may stay open while it is busy: the execution is tried again
+    later, and what others have run is settled."""
     _, _, ended = await spawner(api, database, clock, 3)
     quotas = Quotas(scheduled_tasks=100)
     bounded = TenantLimits(quotas_of=lambda _: quotas)

@@ -38,9 +38,13 @@ Gnomon {version} is up. Ctrl-C stops it.
 
 Run `gnomon listen` in another terminal, and send it a task:
 
-  curl -s {url}/api/v1/tasks -H 'content-type: application/json' \\
+  curl -s {url}/api/v1/tasks -H 'content-type: application/json' \\{key}
     -d '{{"task_type": "hello", "callback_url": "http://127.0.0.1:9000/", "payload": {{"n": 1}}}}'
 """
+
+# Where authentication is on; the key is one of `gnomon keys create`.
+_KEY = """
+    -H "Authorization: Bearer $GNOMON_API_KEY" \\"""
 
 
 def up(
@@ -232,6 +236,7 @@ def _announce(settings: Settings) -> None:
         BANNER.format(
             version=VERSION,
             url=remote.api_url(settings, None),
+            key=_KEY if settings.auth.enabled else "",
             data="in your PostgreSQL (DATABASE_URL)"
             if own
             else Path(settings.database.data_dir).resolve(),
