@@ -28,6 +28,7 @@ async def test_reads_go_by_indexes(connection: Connection) -> None:
     asked: list[tuple[str, list[Any]]] = [
         ("get_batch", [DEFAULT_TENANT, batch]),
         ("list_batches", [DEFAULT_TENANT, HIGHEST_ID, [1], False, None, 51]),
+        ("last_batch_examined", [DEFAULT_TENANT, HIGHEST_ID]),
         ("batch_span", [DEFAULT_TENANT, batch]),
         ("batch_of_callback", [DEFAULT_TENANT, batch]),
         ("unended_batches", [[DEFAULT_TENANT], [batch]]),

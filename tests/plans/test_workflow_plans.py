@@ -74,6 +74,8 @@ async def test_reads_go_by_indexes(filled: Connection) -> None:
         ("get_run", [DEFAULT_TENANT, run]),
         ("run_nodes", [DEFAULT_TENANT, run]),
         ("run_output", [DEFAULT_TENANT, run, "n1"]),
+        ("last_run_examined", [DEFAULT_TENANT, HIGHEST_ID, None]),
+        ("last_run_examined", [DEFAULT_TENANT, HIGHEST_ID, "w1"]),
         ("run_definition", [DEFAULT_TENANT, run]),
         ("waited_for", [DEFAULT_TENANT, task]),
         ("get_workflow", ["t1", "w1", None]),

@@ -327,6 +327,9 @@ async def use_it(stage: Stage) -> dict[str, str]:
     notified = await ask("POST", f"{API}/subscriptions/typed/test")
     asked = {"action": "archive", "filter": {"task_type": "no such type"}, "note": "nothing"}
     bulk = await stage.ask("POST", f"{API}/bulk-operations", asked)
+    batch = await stage.ask("POST", f"{API}/batches", {"on_complete": stage.task()})
+    await stage.ask("POST", f"{API}/tasks", stage.task(batch_id=batch["batch_id"]))
+    await stage.ask("POST", f"{API}/batches/{batch['batch_id']}/close")
     return {
         "task_id": first["task_id"],
         "operation_id": bulk["operation_id"],
@@ -339,6 +342,7 @@ async def use_it(stage: Stage) -> dict[str, str]:
         "tenant_id": OWNER,
         "name": "typed",
         "run_id": started,
+        "batch_id": batch["batch_id"],
         "node": "calls",
         "environment": functions["environment"],
         "fails": functions["fails"],
@@ -446,7 +450,8 @@ def commands(stage: Stage, ids: dict[str, str]) -> Iterator[str]:
         ["cron", "sync", "job.toml", "--dry-run"], ["events"], ["types", "list"],
         ["limits", "list"], ["usage"], ["keys", "list"], ["secrets", "list"],
         ["workflows", "list"], ["workflows", "show", "typed"], ["workflows", "runs", "list"],
-        ["workflows", "runs", "show", ids["run_id"]],
+        ["workflows", "runs", "show", ids["run_id"]], ["batches", "list"],
+        ["batches", "show", ids["batch_id"]],
     ]  # fmt: skip
     of_operator: list[list[str]] = [
         ["nodes"], ["tenants", "list"], ["keys", "list", "--operator"], ["usage", "--all"],

@@ -161,7 +161,7 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
 
 _IDS = (
     "task_id", "operation_id", "event_id", "key_id", "secret_id", "notification_id", "session_id",
-    "run_id",
+    "run_id", "batch_id",
 )  # fmt: skip
 
 
