@@ -185,6 +185,8 @@ function start() {
     if (state.paused) close();
     else { state.changed = true; state.failures = state.askAt = 0; connect(); refresh(); }
   });
+  // Whoever signs out asks for nothing more: it would be refused before the next page is there.
+  document.querySelector('form[action="/sign-out"]')?.addEventListener("submit", () => { state.over = true; close(); });
   setInterval(() => { dropSilent(); if (state.changed) refresh(); }, HELD_SECONDS * 1000);
   connect();
 }
