@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gnomon.cli.shared import remote
+from gnomon.cli.shared import remote, waiting
 from gnomon.cli.tasks import watching
 
 TASK_ID = "0199f3a2-7c1e-7d43-8000-000000000000"
@@ -15,7 +15,7 @@ TASK_ID = "0199f3a2-7c1e-7d43-8000-000000000000"
 async def test_a_task_is_watched_while_the_api_restarts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "_LOOK_SECONDS", 0.01)
     answers = iter(
         [(200, "READY"), None, (503, ""), (429, ""), (200, "RUNNING"), None, (200, "COMPLETED")]
     )

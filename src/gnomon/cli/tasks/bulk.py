@@ -1,14 +1,12 @@
 """`gnomon bulk`: operations on all tasks that match a filter; `--all` elsewhere begins one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
-from gnomon.cli.tasks.watching import INTERRUPTED
+from gnomon.cli.shared.waiting import goes_on
 from gnomon.model.tasks.lifecycle import Status
 
 if TYPE_CHECKING:
@@ -173,7 +171,8 @@ async def _until_ended(client: "DocumentClient", found: "Json", *, quiet: bool) 
     operation_id = found["operation_id"]
     if "done" not in found:  # the key may not read
         return found
-    with _goes_on(operation_id):
+    again, stop = f"bulk show {operation_id} --watch", f"bulk stop {operation_id}"
+    with goes_on("operation", again, stop):
         while found["status"] == "RUNNING":
             if not quiet:
                 output.live(progress_bar(found), new=first)
@@ -184,22 +183,6 @@ async def _until_ended(client: "DocumentClient", found: "Json", *, quiet: bool) 
             output.live(progress_bar(found), new=False)
             output.live_end()
     return found
-
-
-@contextmanager
-def _goes_on(operation_id: str) -> Iterator[None]:
-    """At Ctrl-C, says that only the waiting has ended. (asyncio cancels what runs.)"""
-    import asyncio
-
-    try:
-        yield
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        output.live_end()
-        output.note(
-            f"stopped waiting; the operation goes on: gnomon bulk show {operation_id} --watch\n"
-            f"  to stop it as well: gnomon bulk stop {operation_id}"
-        )
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def progress_bar(found: "Json") -> str:

@@ -16,8 +16,9 @@ from gnomon.cli.shared.options import (
 )
 from gnomon.cli.shared.output import shortened
 from gnomon.cli.shared.tables import SHORT_ID, cut
+from gnomon.cli.shared.waiting import ABSENT
 from gnomon.cli.tasks import statuses, views
-from gnomon.cli.tasks.watching import ABSENT, OVER
+from gnomon.cli.tasks.watching import OVER
 from gnomon.client.errors import NotFound
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """`gnomon batches`: open, list, show, watch, close and cancel batches."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,14 +10,13 @@ from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, setting
 from gnomon.cli.shared.output import age, moment
 from gnomon.cli.shared.short_ids import id_among
 from gnomon.cli.shared.tables import Column, Fit
-from gnomon.cli.tasks.watching import ABSENT, INTERRUPTED
+from gnomon.cli.shared.waiting import goes_on, states
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
 
 _LOOKED_THROUGH = 500  # the newest batches, for an id that is not whole
-_LOOK_SECONDS = 1.0  # the longest that a change goes untold
 _BAR = 30
 _COLUMNS = (
     Column("id", Fit.ID),
@@ -217,9 +215,14 @@ async def _table(found: AsyncIterable["Json"]) -> None:
 async def _until_ended(client: "DocumentClient", batch_id: str, *, quiet: bool) -> "Json":
     """The batch once all of its tasks have ended. Until then a line shows its progress, unless
     `quiet`."""
+
+    async def read(seconds: float | None) -> "Json":
+        found: Json = await client.get_batch(batch_id, wait=seconds)
+        return found
+
     told = None
-    with _goes_on(batch_id):
-        async for batch in _states(client, batch_id):
+    with goes_on("batch", f"batches show {batch_id} --watch", f"batches cancel {batch_id}"):
+        async for batch in states(read, lambda batch: batch["finished_at"] is not None):
             if not quiet:
                 output.live(progress_line(batch), new=told is None)
             told = batch
@@ -227,44 +230,6 @@ async def _until_ended(client: "DocumentClient", batch_id: str, *, quiet: bool) 
             output.live_end()
     assert told is not None, "it was read once"
     return told
-
-
-async def _states(client: "DocumentClient", batch_id: str) -> AsyncIterator["Json"]:
-    """The batch once a second, and at its end at once. It goes on when the API does not answer for
-    a while."""
-    from gnomon.clock import SystemClock
-
-    clock = SystemClock()
-    batch = await client.get_batch(batch_id)
-    yield batch
-    lost = False
-    while batch["finished_at"] is None:
-        try:
-            batch = await client.get_batch(batch_id, wait=_LOOK_SECONDS)
-        except ABSENT as error:
-            if not lost:
-                output.live(f"{error}; trying again", new=True)
-            lost = True
-            await clock.sleep(_LOOK_SECONDS)
-            continue
-        lost = False
-        yield batch
-
-
-@contextmanager
-def _goes_on(batch_id: str) -> Iterator[None]:
-    """At Ctrl-C, says that only the waiting has ended. (asyncio cancels what runs.)"""
-    import asyncio
-
-    try:
-        yield
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        output.live_end()
-        output.note(
-            f"stopped waiting; the batch goes on: gnomon batches show {batch_id} --watch\n"
-            f"  to stop it as well: gnomon batches cancel {batch_id}"
-        )
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _tell_opened(batch: "Json") -> None:

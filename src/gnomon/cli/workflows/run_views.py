@@ -12,7 +12,7 @@ import typer
 from gnomon.cli.shared import output
 from gnomon.cli.shared.output import age, moment
 from gnomon.cli.shared.tables import Column, Fit
-from gnomon.cli.tasks.watching import ABSENT, INTERRUPTED
+from gnomon.cli.shared.waiting import ABSENT, INTERRUPTED
 from gnomon.cli.workflows.run_tree import TreeLine, counted, fitted, tree
 
 if TYPE_CHECKING:
