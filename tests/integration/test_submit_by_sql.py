@@ -678,6 +678,24 @@ async def test_nothing_is_stored_while_there_is_no_room(
     assert "little room" in str(await refused(app, {"task_type": "t"}))
 
 
+async def test_a_task_for_a_crowded_lane_is_refused(
+    app: Connection, connection: Connection
+) -> None:
+    tenant = await connection.fetchval("SELECT tenant_id FROM gnomon.role_grant")
+    await connection.execute(
+        "INSERT INTO gnomon.crowded_lane VALUES ($1, 3, 120, 100, false, 7)", tenant
+    )
+    await connection.execute("UPDATE gnomon.revision SET crowded_at = gnomon.now()")
+    low = {"task_type": "t", "priority": "LOW"}
+    error = await refused(app, low)
+    assert error.sqlstate == "GN103"
+    assert "120 tasks are due and wait, and the quota ready_tasks is 100" in str(error)
+    await submit(app, {"task_type": "t"})
+    await submit(app, {**low, "delay_seconds": 120})
+    await connection.execute("UPDATE gnomon.revision SET crowded_at = crowded_at - interval '15 s'")
+    await submit(app, low)
+
+
 async def test_a_trace_is_kept_where_it_is_sampled(app: Connection, connection: Connection) -> None:
     sampled = f"00-{'a' * 32}-{'b' * 16}-01"
     for given, kept in ((sampled, sampled), (f"00-{'a' * 32}-{'b' * 16}-00", None), ("x", None)):

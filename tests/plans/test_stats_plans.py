@@ -64,6 +64,7 @@ async def test_waiting_tasks_are_counted_by_the_index_of_flows(connection: Conne
             read = await read_by(connection, "count_by_flow", *WAITING, *chosen)
             assert set(read) == {"task_flow"}
             assert read["task_flow"] <= 2 * 20_000 + 1_000
+    await ready_tasks_are_counted_up_to_a_bound(connection)
 
 
 async def test_due_flows_are_found_and_counted_by_their_index(connection: Connection) -> None:
@@ -101,3 +102,17 @@ async def test_the_others_are_counted_from_the_newest_back(connection: Connectio
             read = await read_by(connection, "count_others", "default", MOST, *chosen)
             assert "Seq Scan" not in read
             assert max(read.values()) <= MOST
+
+
+async def ready_tasks_are_counted_up_to_a_bound(connection: Connection) -> None:
+    lanes = ["default", "other"], [100, 100], 1_000
+    read = await read_by(connection, "ready_of_lanes", *lanes)
+    assert read.keys() == {"task_flow"}
+    assert sum(read.values()) < 2_000, "100 of each lane, and a probe for each flow"
+    shards = [*range(0, 256, 8)], 100
+    read = await read_by(connection, "ready_of_shards", *shards)
+    assert read.keys() == {"task_due"}
+    assert sum(read.values()) <= 3_200
+    for name, args in (("ready_of_lanes", lanes), ("ready_of_shards", shards)):
+        for used in await plans(connection, name, *args):
+            assert not used.scanned, name

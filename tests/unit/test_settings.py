@@ -23,6 +23,7 @@ from gnomon.settings.settings import SECTIONS
 
 # Settings that there were not before there were sections.
 LATER = {
+    ("sharing", "max_ready_tasks"),
     ("api", "max_run_nodes"),
     ("database", "handler_connections"),
     ("database", "handler_url"),

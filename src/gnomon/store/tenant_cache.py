@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ import structlog
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
+from gnomon.model.fleet.crowding import Crowds
 from gnomon.model.fleet.tenant import BUILT_IN_PLANS, UNLIMITED, Quotas, Tenant, quotas_of
 from gnomon.model.targets.allow_list import AllowList
 from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
@@ -46,6 +48,7 @@ class Revision(NamedTuple):
     number: int  # grows with every change of what is kept about tenants
     authentication: bool  # whether requests need a key or a token
     full: str | None = None  # why there is no room for new work, where there is none
+    crowded_at: datetime | None = None  # when it was said which lanes are crowded, if any is
 
 
 class TenantSource(Protocol):
@@ -57,6 +60,9 @@ class TenantSource(Protocol):
     async def changes(self, since: int | None) -> Changes:
         """Read the tenants that have changed after a revision (None: all of them). A change made
         meanwhile may be missing; then the revision has grown."""
+
+    async def crowds(self) -> Crowds:
+        """Read which lanes are crowded."""
 
 
 def plans_of(settings: SharingSettings) -> dict[str, Quotas]:
@@ -77,6 +83,8 @@ class TenantCache:
         self._revision: int | None = None
         self.authentication = True  # until it is known
         self.full: str | None = None
+        self.crowds: Crowds = {}  # lanes in which new tasks are refused
+        self._crowded_at: datetime | None = None
         self._known: dict[str, CachedTenant] = {}
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
@@ -104,7 +112,10 @@ class TenantCache:
 
     async def _load(self) -> bool:
         self._looks += 1
-        revision, self.authentication, self.full = await self._store.revision()
+        revision, self.authentication, self.full, crowded_at = await self._store.revision()
+        if crowded_at != self._crowded_at:
+            self.crowds = {} if crowded_at is None else await self._store.crowds()
+            self._crowded_at = crowded_at
         if revision == self._revision:
             self._last_look = self._looks
             return False
@@ -145,6 +156,11 @@ class TenantCache:
     def bounded_bytes(self) -> dict[str, int]:
         """Tenants that have a quota of stored bytes, with that quota."""
         bounds = {tenant: quotas.stored_bytes for tenant, quotas in self._quotas.items()}
+        return {tenant: most for tenant, most in bounds.items() if most is not None}
+
+    def bounded_lanes(self) -> dict[str, int]:
+        """Tenants that have a quota of due tasks in each lane, with that quota."""
+        bounds = {tenant: quotas.ready_tasks for tenant, quotas in self._quotas.items()}
         return {tenant: most for tenant, most in bounds.items() if most is not None}
 
     def knows(self, tenant_id: str) -> bool:

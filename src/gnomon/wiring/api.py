@@ -32,7 +32,11 @@ from gnomon.settings import Settings
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.activity_writer import ActivityWriter
+from gnomon.store.crowd_watch import LOOK_SECONDS as CROWD_SECONDS
+from gnomon.store.crowd_watch import CrowdWatch
 from gnomon.store.postgres.activity.activity import PostgresActivity
+from gnomon.store.postgres.crowding.crowding import CHORE as CROWDING
+from gnomon.store.postgres.crowding.crowding import PostgresCrowding
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.hints import Announcer
@@ -229,9 +233,13 @@ def _installation_services(context: Context, database: Database, chores: Chores)
         clock,
         new_incarnation(),
     )
+    crowding = CrowdWatch(
+        PostgresCrowding(database), settings.sharing, context.directory, clock, new_incarnation()
+    )
     troubles = _trouble_keeper(chores, database, clock)
     return [
         every("room", room.run_once, clock, ROOM_SECONDS),
+        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS),
         every("troubles", troubles, clock, TROUBLE_SECONDS),
     ]
 

@@ -47,8 +47,12 @@ from gnomon.node.membership.lease import Lease
 from gnomon.observe.node_events import RoomSeen
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
+from gnomon.store.crowd_watch import LOOK_SECONDS as CROWD_SECONDS
+from gnomon.store.crowd_watch import CrowdWatch
 from gnomon.store.ports.work.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
+from gnomon.store.postgres.crowding.crowding import CHORE as CROWDING
+from gnomon.store.postgres.crowding.crowding import PostgresCrowding
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
@@ -101,6 +105,9 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         lease.incarnation,
         lambda found: emit(RoomSeen(found.free, found.disk)),
     )
+    crowding = CrowdWatch(
+        PostgresCrowding(database), settings.sharing, directory, clock, lease.incarnation
+    )
     looked = PostgresOverview(database, _ALWAYS_HELD)
     overview = OverviewKeeper(looked, chores, lease, emit, troubles)
     fingerprinter = Fingerprinter(PostgresDeadLetters(database), chores, lease, clock)
@@ -114,6 +121,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
         every("fingerprint", fingerprinter.run_once, clock, FINGERPRINT_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
+        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every(LEVELS, judge.run_once, clock, LEVEL_SECONDS),

@@ -20,13 +20,16 @@ from gnomon.model.errors import (
     StoreError,
     Unauthenticated,
 )
+from gnomon.model.fleet.crowding import Crowd
 from gnomon.model.insight.transition import TransitionPlace
+from gnomon.model.tasks.priority import Lane
 
 ID = UUID(int=0x1234)
 BY_ANNOTATION: dict[Any, Any] = {
     str: "what-is-wrong", int: 4321, bool: True, UUID: ID, UUID | str: ID, UUID | None: ID,
     Sequence[UUID]: [ID, ID], Iterable[str]: ["viewer"],
     Sequence[Mistake]: [Mistake("/a", "is wrong")], TransitionPlace: TransitionPlace(1234, 5),
+    Lane: Lane.LOW, Crowd: Crowd(120, 100, shared=False),
 }  # fmt: skip
 # Under another name, or in the words alone.
 NOT_KEPT: dict[type, set[str]] = {

@@ -50,6 +50,7 @@ class OwnQuotas(Strict):
     """Quotas that differ from the plan's: null lifts one, and "plan" makes it the plan's again."""
 
     scheduled_tasks: Count = msgspec.UNSET
+    ready_tasks: Count = msgspec.UNSET
     executions_per_minute: Count = msgspec.UNSET
     submissions_per_second: Count = msgspec.UNSET
     payload_bytes: Count = msgspec.UNSET

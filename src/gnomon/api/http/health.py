@@ -81,6 +81,7 @@ async def metrics(request: Request) -> ASGIResponse:
     context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
     context.metrics.connections(context.connections())
     context.metrics.full(context.directory.is_full())
+    context.metrics.crowded(len(context.directory.crowds))
     await _ask_store(context)
     accept = header_of(request, b"accept") or ""
     if context.siblings is None:

@@ -136,6 +136,7 @@ class QuotasInfo(msgspec.Struct, kw_only=True):
     """Quotas, or the use of them. None: no bound, or not counted."""
 
     scheduled_tasks: int | None = None
+    ready_tasks: int | None = None
     executions_per_minute: int | None = None
     submissions_per_second: int | None = None
     payload_bytes: int | None = None
@@ -162,6 +163,7 @@ class QuotasSpec(Spec, kw_only=True):
     """Quotas that differ from the plan's: None lifts one, "plan" makes it the plan's again."""
 
     scheduled_tasks: QuotaValue = UNSET
+    ready_tasks: QuotaValue = UNSET
     executions_per_minute: QuotaValue = UNSET
     submissions_per_second: QuotaValue = UNSET
     payload_bytes: QuotaValue = UNSET

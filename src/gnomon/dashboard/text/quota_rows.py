@@ -10,6 +10,7 @@ from gnomon.store.ports.work.tasks import QuotaUse
 
 _LABELS = {
     "scheduled_tasks": "Tasks that have not ended",
+    "ready_tasks": "Due tasks that wait, of each priority",
     "executions_per_minute": "Executions a minute",
     "submissions_per_second": "Submissions a second",
     "payload_bytes": "Size of a payload",

@@ -25,6 +25,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Limits of what a tenant may use. None: as much as it likes."""
 
     scheduled_tasks: int | None = None  # submitted and not ended; runs of cron jobs not counted
+    ready_tasks: int | None = None  # due and waiting, of each priority
     executions_per_minute: int | None = None  # over it, tasks wait
     submissions_per_second: int | None = None
     payload_bytes: int | None = None
@@ -53,6 +54,7 @@ BUILT_IN_PLANS: Mapping[str, Quotas] = {
     # Every quota is finite: see docs/decisions/0032.
     STANDARD: Quotas(
         scheduled_tasks=10_000,
+        ready_tasks=10_000,
         executions_per_minute=1_000,
         submissions_per_second=500,
         payload_bytes=256 * 1024,

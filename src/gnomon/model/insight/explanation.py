@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.fleet.crowding import Crowd, crowd_fact
 from gnomon.model.fleet.pool import Work, in_few_words
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.model.outcomes.endings import ending, ending_facts, remedies
@@ -92,6 +93,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     handled: frozenset[str] | None = None  # its tenant's task types with a handler; None: any
     limits: tuple[LimitUse, ...] = ()
     failing: tuple[FailingChore, ...] = ()
+    crowd: Crowd | None = None  # of its lane, where new tasks are refused
     stuck_since: datetime | None = None  # it was told to be stuck
     stuck_reason: str | None = None
     waits_for: tuple[WaitedFor, ...] = ()  # of a node of a workflow
@@ -376,6 +378,8 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
             yield _no_handler(task, around)
         yield from map(_breaker, _breakers(task, around))
         yield from _limits(around)
+        if around.crowd is not None:
+            yield crowd_fact(task.priority, around.crowd)
         yield from map(_failing, around.failing)
     if around.run_until is not None:
         yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"

@@ -109,6 +109,8 @@ class EventWatch:
             most = self._quotas(row["tenant_id"]).stored_bytes
             if most is not None and row["bytes"] >= most:
                 found.append(_quota(row["tenant_id"], "stored_bytes", most))
+        crowded = await self._looks.crowded_tenants()
+        found += [_quota(row["tenant"], "ready_tasks", row["most"]) for row in crowded]
         return found
 
     async def _starving_limiters(self) -> list[Condition]:

@@ -35,6 +35,11 @@ class ApiMetrics(Metrics):
             "1 while new work is refused for want of room.",
             registry=self.registry,
         )
+        self._crowded = Gauge(
+            "gnomon_lanes_crowded",
+            "Lanes of tenants for which new tasks are refused because too many wait.",
+            registry=self.registry,
+        )
         self._under_way = Gauge(
             "gnomon_requests_under_way", "Requests that are being answered.", registry=self.registry
         )
@@ -76,6 +81,10 @@ class ApiMetrics(Metrics):
     def full(self, is_full: bool) -> None:
         """Whether there is no room for new work."""
         self._full.set(is_full)
+
+    def crowded(self, lanes: int) -> None:
+        """For how many lanes new tasks are refused."""
+        self._crowded.set(lanes)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
         """Set how many requests are under way, and the bytes of their bodies."""

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gnomon.model.fleet.crowding import LaneKey
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.model.insight.explanation import Circumstances, Explanation, explain, has_ended
 from gnomon.model.tasks.task import Task, TaskKey
@@ -18,6 +19,8 @@ async def explain_task(
     task = await store.get(key)
     quota = rules.quotas(key.tenant_id).executions_per_minute
     around = with_quota(await store.circumstances(key), quota)
+    crowd = rules.directory.crowds.get(LaneKey(key.tenant_id, task.priority))
+    around = msgspec.structs.replace(around, crowd=crowd)
     ended = has_ended(task.status)
     executions = await store.last_executions(key, EXECUTIONS_TOLD) if ended else []
     return task, explain(task, around, executions)

@@ -20,6 +20,7 @@ from gnomon.model.errors import (
     TenantBusy,
     Unstorable,
 )
+from gnomon.model.fleet.crowding import SHED_FROM
 from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
@@ -68,8 +69,9 @@ class SubmissionBatcher:
 
     def submit(self, new: NewTask) -> "asyncio.Future[Receipt]":
         """The receipt, once the task is committed; or QuotaExceeded, IdempotencyConflict. Raises
-        Overloaded at once."""
-        if self._number >= MOST_WAITING or self._bytes >= MOST_WAITING_BYTES:
+        Overloaded at once, for LOW tasks first."""
+        part = SHED_FROM[new.submission.priority]
+        if self._number >= part * MOST_WAITING or self._bytes >= part * MOST_WAITING_BYTES:
             raise Overloaded("too many submissions wait to be stored; slow down")
         told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         size = len(new.submission.payload or b"")

@@ -11,6 +11,7 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
+from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.targets.target import WorkflowTarget
 from gnomon.model.tasks.jitter import jitter_of
 from gnomon.model.tasks.origin import Origin
@@ -19,6 +20,7 @@ from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.store.ports.work.tasks import Once
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_type
+from gnomon.usecases.checks.crowd_check import check_crowd
 from gnomon.usecases.checks.payload_check import check_schema
 from gnomon.usecases.checks.quota_check import check_payload
 from gnomon.usecases.checks.request_moments import latest_of, utc
@@ -50,7 +52,7 @@ async def accept(
     once: Once | None = None,
     origin: Origin | None = None,
 ) -> Submission | AnsweredBefore:
-    """The task to store. Raises InvalidTask, with the place.
+    """The task to store. Raises InvalidTask, with the place, and LaneCrowded.
 
     `once`: its idempotency key, if it has one. A repeated request is answered as before even where
     the rules have changed since, but not to a principal who may not make it at all. `origin`: of
@@ -60,7 +62,8 @@ async def accept(
         submission = allowed(rules, by, asked, now, None if once is None else once.key, origin)
         if rules.directory.schema(by.tenant_id, asked.task_type) is not None:
             await check_schema(rules, by.tenant_id, asked.task_type, submission.payload)
-    except InvalidTask:
+        check_crowd(rules.directory, submission, now)
+    except (InvalidTask, LaneCrowded):
         check_own(by, asked)
         if once is None:
             raise

@@ -8,6 +8,7 @@ from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.usecases.checks.crowd_check import check_crowd
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.submit import allowed, check_own
@@ -24,14 +25,17 @@ def accept_all(
     origin: Origin | None = None,
 ) -> Iterator[Submission | None]:
     """The tasks to store, in order; None at the indexes in `known`, which were stored before.
-    Raises InvalidTask, with the place. Thousands of tasks take a while: run it in a thread."""
+    Raises InvalidTask, with the place, and LaneCrowded. Thousands of tasks take a while: run it in
+    a thread."""
     work = 0
     for index, asked in enumerate(tasks):
         if index in known:
             yield None
             continue
         try:
-            submission = allowed(rules, by, asked, rules.clock.now(), asked.idempotency_key, origin)
+            now = rules.clock.now()
+            submission = allowed(rules, by, asked, now, asked.idempotency_key, origin)
+            check_crowd(rules.directory, submission, now)
             work += check_schema_in_thread(rules, by.tenant_id, asked.task_type, submission.payload)
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error

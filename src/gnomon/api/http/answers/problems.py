@@ -58,6 +58,7 @@ from gnomon.model.errors import (
     ViewersFull,
     WaitersFull,
 )
+from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.fleet.room import DatabaseFull
 from gnomon.model.insight.transition import TransitionsGone
 from gnomon.model.job_errors import DefinitionChanged
@@ -263,6 +264,8 @@ def described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
         case QuotaExceeded():
             return _over_quota(problem(429, str(error)), error.over), _in_time(error)
+        case LaneCrowded():
+            return _crowded(error), {"Retry-After": str(error.wait)}
         case InvalidTask():
             return _invalid(_status_of(error, 422), error), {}
         case NameTaken():
@@ -330,6 +333,15 @@ def _over_quota(found: Problem, over: OverQuota) -> Problem:
         type="urn:gnomon:problem:quota-exceeded",
         title="Quota exceeded",
         **over._asdict(),
+    )
+
+
+def _crowded(error: LaneCrowded) -> Problem:
+    found = problem(429, str(error))
+    if error.over is not None:
+        return _over_quota(found, error.over)
+    return msgspec.structs.replace(
+        found, type="urn:gnomon:problem:crowded", title="Too many tasks wait"
     )
 
 

@@ -26,6 +26,7 @@ from gnomon.cli.admin.checks.server import (
 )
 from gnomon.cli.admin.checks.troubles import chores, parked_jobs
 from gnomon.cli.admin.checks.work import (
+    crowding,
     due_tasks,
     handlers,
     nodes,
@@ -75,6 +76,7 @@ async def _database(settings: Settings) -> list[Check]:
                     handlers,
                     pools,
                     due_tasks,
+                    crowding,
                 )
                 checks += [await look(connection) for look in looks]
                 checks.append(await room(connection, settings.database))

@@ -49,6 +49,28 @@ async def _waiting(connection: "Connection", partitions: list[str]) -> Check:
     return Check("partitions", seconds < WAITING_SECONDS, detail, remedy)
 
 
+async def crowding(connection: "Connection") -> Check:
+    """Lanes for which new tasks are refused because too many wait."""
+    from gnomon.store.postgres.crowding.crowding import crowds_of
+    from gnomon.store.postgres.queries import query
+
+    row = await connection.fetchrow(query("revision"))
+    assert row is not None, "the table has one row"
+    if row["crowded_at"] is None:
+        return Check("depth", True, "no lane has too many waiting tasks")
+    crowds = crowds_of(await connection.fetch(query("crowded_lanes")))
+    shown = [
+        f"{key.lane.name} of tenant {key.tenant_id} ({crowd.ready} wait, {crowd.most} may)"
+        for key, crowd in list(crowds.items())[:_SHOWN]
+    ]
+    more = ", and others" if len(crowds) > _SHOWN else ""
+    remedy = (
+        "add nodes or slots; look for a target that is slow or away; or raise the quota "
+        "ready_tasks or sharing.max_ready_tasks"
+    )
+    return Check("depth", False, f"new tasks are refused: {', '.join(shown)}{more}", remedy)
+
+
 async def retention(connection: "Connection") -> Check:
     """Expired rows that still exist. Idempotency keys come fastest: where they wait, others do."""
     seconds = await connection.fetchval(

@@ -33,6 +33,9 @@ class PostgresLooks:
     async def full_rooms(self, seconds: float) -> list[asyncpg.Record]:
         return await self._look("look_full_rooms", seconds, MOST_FOUND)
 
+    async def crowded_tenants(self) -> list[asyncpg.Record]:
+        return await self._look("look_crowded", MOST_FOUND)
+
     async def storage(self) -> list[asyncpg.Record]:
         return await self._look("look_storage", MOST_FOUND)
 

@@ -10,10 +10,12 @@ import structlog
 
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.limits.limiter import Limiter
+from gnomon.model.fleet.crowding import Crowds
 from gnomon.model.fleet.tenant import Tenant, networks_of, overrides_of
 from gnomon.model.targets.allow_list import allow_list
 from gnomon.model.tasks.type_defaults import type_defaults
 from gnomon.store.ports.work.task_types import ANY_PAYLOAD
+from gnomon.store.postgres.crowding.crowding import crowds_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.rows import UNREADABLE
 from gnomon.store.tenant_cache import CachedTenant, Changes, Revision
@@ -41,6 +43,9 @@ class PostgresTenantReader:
         row = await self._database.fetchrow("revision")
         assert row is not None, "the table has one row"
         return Revision(*row)
+
+    async def crowds(self) -> Crowds:
+        return crowds_of(await self._database.fetch("crowded_lanes"))
 
     async def changes(self, since: int | None) -> Changes:
         revision, *_ = await self.revision()  # first: what changes from here on is read again

@@ -1,0 +1,98 @@
+"""Looks how much is due and waits, and lets all processes refuse tasks for lanes that are crowded.
+
+One process at a time looks. It says in the database what it found, for a few seconds at a time: a
+process that ends leaves no refusal behind. Others read it with what they read twice a second.
+"""
+
+from uuid import UUID
+
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.fleet.crowding import (
+    Crowd,
+    Crowds,
+    LaneKey,
+    own_crowds,
+    shared_crowds,
+    with_waits,
+)
+from gnomon.settings import SharingSettings
+from gnomon.store.postgres.crowding.crowding import PostgresCrowding
+from gnomon.store.tenant_cache import TenantCache
+
+log = structlog.get_logger("gnomon.store")
+
+LOOK_SECONDS = 1.0
+_HELD_SECONDS = 10.0
+_ASK_SECONDS = 3.0  # between two questions whether another process still looks
+_REST = 20  # times as long as a look took: it takes a twentieth of a core at the most
+_MOST_SAID = 10_000  # lanes
+
+
+class CrowdWatch:
+    """The looks of one process."""
+
+    def __init__(
+        self,
+        store: PostgresCrowding,
+        settings: SharingSettings,
+        directory: TenantCache,
+        clock: Clock,
+        process: UUID,
+    ) -> None:
+        self._store = store
+        self._most = settings.max_ready_tasks
+        self._directory = directory
+        self._clock = clock
+        self._process = process
+        self._next_at = clock.monotonic()
+        self._looked_at = clock.monotonic()
+        self._turn = 0
+        self._said: Crowds = {}
+
+    async def run_once(self) -> Crowds:
+        """Look, if it is time to; gives what this process says."""
+        quotas = self._directory.bounded_lanes()
+        if not quotas and self._most is None and not self._said:
+            return self._said
+        began = self._clock.monotonic()
+        if began < self._next_at:
+            return self._said
+        if not await self._store.hold(self._process, _HELD_SECONDS):
+            self._said, self._next_at = {}, began + _ASK_SECONDS
+            return self._said
+        found = await self._look(quotas)
+        if found or self._said:
+            await self._store.tell(found)
+            self._log(found)
+        self._said, self._looked_at = found, began
+        now = self._clock.monotonic()
+        self._next_at = now + _REST * (now - began)
+        return found
+
+    async def _look(self, quotas: dict[str, int]) -> Crowds:
+        found: dict[LaneKey, Crowd] = {}
+        if self._most is not None:
+            self._turn += 1
+            ready = await self._store.of_tenants(self._most, self._turn)
+            weights = {tenant: self._directory.weight(tenant) for tenant in ready}
+            found |= shared_crowds(ready, weights, self._most, self._said)
+        if quotas:
+            found |= own_crowds(await self._store.of_lanes(quotas), quotas, self._said)
+        deepest = sorted(found, key=lambda key: found[key].ready, reverse=True)[:_MOST_SAID]
+        seconds = self._clock.monotonic() - self._looked_at
+        return with_waits({key: found[key] for key in deepest}, self._said, seconds)
+
+    def _log(self, found: Crowds) -> None:
+        for key in found.keys() - self._said.keys():
+            log.warning(
+                "refusing new tasks: a lane is crowded",
+                tenant=key.tenant_id,
+                priority=key.lane.name,
+                ready=found[key].ready,
+                most=found[key].most,
+                shared=found[key].shared,
+            )
+        for key in self._said.keys() - found.keys():
+            log.info("accepting new tasks again", tenant=key.tenant_id, priority=key.lane.name)
