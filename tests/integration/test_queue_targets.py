@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 from tests.brokers import ValkeyServer
+from tests.conftest import serving
+from tests.integration.api_calls import call
 from tests.integration.nodes import SECRET, running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
 from tests.waiting import eventually
@@ -67,10 +68,13 @@ async def test_a_message_has_the_payload_and_the_headers_of_a_webhook(
     database_dsn: str,
     database: Database,
     connection: Connection,
-    api: aiohttp.ClientSession,
     valkey: ValkeyServer,
 ) -> None:
-    async with running_node(database_dsn, targets_queues=queues(valkey)):
+    known = queues(valkey)
+    async with (
+        running_node(database_dsn, targets_queues=known),
+        serving(database_dsn, targets_queues=known) as api,
+    ):
         body = {
             "task_type": "created",
             "target": {
@@ -91,6 +95,34 @@ async def test_a_message_has_the_payload_and_the_headers_of_a_webhook(
     assert entry["gnomon-tenant"] == "default"
     now = await database_now(connection)
     assert verify_webhook([SECRET], entry, entry["payload"].encode(), now)
+
+
+async def test_what_no_connection_takes_is_refused_when_it_is_submitted(
+    database_dsn: str, valkey: ValkeyServer
+) -> None:
+    allowed = queues(valkey, tenants={"default": ("orders.*",), "*": ("open",), "x": ("secret",)})
+    job = {"task_type": "t", "name": "j", "cron_expression": "0 9 * * *"}
+    async with serving(database_dsn, targets_queues=allowed) as api:
+        for url in ("queue://orderz/open", "queue://orders/x", "queue://orders/secret"):
+            target = {"target": {"type": "queue", "url": url}}
+            step = {"task_type": "t", **target}
+            asked = (
+                ("tasks", step, "/target/url"),
+                ("tasks/batch", {"tasks": [step]}, "/tasks/0/target/url"),
+                ("cron-jobs", job | target, "/target/url"),
+                ("workflows", {"name": "w", "nodes": {"n": step}}, "/nodes/n/target/url"),
+            )
+            for path, body, pointer in asked:
+                problem = await call(api, "POST", f"/api/v1/{path}", 422, body)
+                (error,) = problem["errors"]
+                assert error["pointer"] == pointer
+                may = "it may publish to: queue://orders/open, queue://orders/orders.*"
+                assert error["detail"].endswith(may)
+        body = {"task_type": "t", "target": {"type": "queue", "url": "queue://orders/orders.a"}}
+        task = await call(api, "POST", "/api/v1/tasks", 202, body | {"delay_seconds": 600})
+        path = f"/api/v1/tasks/{task['task_id']}"
+        wrong = {"target": {"type": "queue", "url": "queue://orders/x"}}
+        await call(api, "PATCH", path, 422, wrong)
 
 
 async def test_what_a_tenant_may_not_publish_is_a_dead_letter_at_once(

@@ -20,6 +20,7 @@ from gnomon.model.fleet.tenant import Quotas
 from gnomon.model.tasks.priority import Lane
 from gnomon.node.maintenance.submission_counter import SubmissionCounter
 from gnomon.observe.tally import ActivityTally
+from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.usage.uncounted import PostgresUncounted
@@ -41,6 +42,13 @@ async def app(database_dsn: str, connection: Connection, role: str) -> AsyncIter
     found = await asyncpg.connect(as_role(database_dsn, role))
     yield found
     await found.close()
+
+
+@pytest.fixture
+async def api(database_dsn: str) -> AsyncIterator[aiohttp.ClientSession]:
+    orders = QueueConnection("redis://127.0.0.1:1")
+    async with serving(database_dsn, targets_queues={"orders": orders}) as client:
+        yield client
 
 
 async def submit(app: Connection, body: Any, **more: Any) -> UUID:

@@ -23,11 +23,14 @@ class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tenants: dict[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: {"default": ("*",)})
 
     def is_for(self, tenant_id: str, topic: str) -> bool:
-        patterns = (*self.tenants.get(tenant_id, ()), *self.tenants.get("*", ()))
         return any(
             topic.startswith(each[:-1]) if each.endswith("*") else topic == each
-            for each in patterns
+            for each in self.topics_of(tenant_id)
         )
+
+    def topics_of(self, tenant_id: str) -> tuple[str, ...]:
+        """Those that a tenant may publish to, or how their names begin and *."""
+        return (*self.tenants.get(tenant_id, ()), *self.tenants.get("*", ()))
 
     @property
     def scheme(self) -> str:

@@ -173,7 +173,12 @@ class ApiAssembly:
         guards = Guards(self._directory, self._settings.targets.allow)
         api = self._settings.api
         return TenantRules(
-            self._clock, self._directory, guards, api.max_payload_bytes, api.max_run_nodes
+            self._clock,
+            self._directory,
+            guards,
+            api.max_payload_bytes,
+            api.max_run_nodes,
+            self._settings.targets.queues,
         )
 
     @cached_property

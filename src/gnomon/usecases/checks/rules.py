@@ -1,11 +1,14 @@
 """The rules that a tenant's requests are checked against."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.fleet.tenant import Quotas
 from gnomon.model.targets.allow_list import AllowList
+from gnomon.settings.queues import QueueConnection
 from gnomon.store.guards import Guards
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.workflow.graph import MOST_RUN_NODES
@@ -19,6 +22,7 @@ class TenantRules(msgspec.Struct, frozen=True):
     guards: Guards
     max_payload_bytes: int
     max_run_nodes: int = MOST_RUN_NODES
+    queues: Mapping[str, QueueConnection] | None = None  # None: nodes know, this process does not
 
     def allow_list(self, tenant_id: str) -> AllowList:
         """The targets that the tenant may call."""

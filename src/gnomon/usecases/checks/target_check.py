@@ -1,6 +1,7 @@
 """Refuses targets in requests: addresses that are not public, and targets that are not on the
 allow-list of the tenant or the key. Nodes check again before each call."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -9,8 +10,10 @@ from gnomon.access.addresses import AddressGuard
 from gnomon.access.grant_errors import TargetForbidden
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
-from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.allow_list import AllowList, listed
+from gnomon.model.targets.queue_target import SCHEME, QueueTarget
 from gnomon.model.targets.target import HttpTarget, Target
+from gnomon.settings.queues import QueueConnection
 
 
 class NamesTarget(Protocol):
@@ -43,6 +46,32 @@ def check_allowed(
     check_own_target(by, target, asked)
     if not tenant.allows(target):
         raise TargetForbidden(tenant.refusal(target, "the tenant"), _place(target, asked))
+
+
+def check_connection(
+    connections: Mapping[str, QueueConnection] | None,
+    tenant_id: str,
+    target: Target,
+    asked: NamesTarget | None = None,
+) -> None:
+    """Raises InvalidTask, with the place, for a message that no connection takes of the tenant.
+    Without `connections` it is not known here."""
+    if connections is None or not isinstance(target, QueueTarget):
+        return
+    found = connections.get(target.connection)
+    if found is not None and found.is_for(tenant_id, target.topic):
+        return
+    topics = sorted(
+        f"{SCHEME}://{name}/{topic}"
+        for name, connection in connections.items()
+        for topic in connection.topics_of(tenant_id)
+    )
+    may = f"it may publish to: {listed(topics)}" if topics else "it may not publish anywhere"
+    raise InvalidTask(
+        f"no connection {target.connection!r} of targets.queues lets the tenant publish to "
+        f"{target.topic!r}; {may}",
+        _place(target, asked),
+    )
 
 
 def check_own_target(by: Principal, target: Target, asked: NamesTarget | None = None) -> None:

@@ -29,7 +29,12 @@ from gnomon.usecases.checks.payload_check import check_template_schema
 from gnomon.usecases.checks.quota_check import check_rhythm, check_template
 from gnomon.usecases.checks.request_moments import moment_of
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
+from gnomon.usecases.checks.target_check import (
+    check_allowed,
+    check_connection,
+    check_own_target,
+    check_target,
+)
 from gnomon.usecases.checks.text_check import check_note
 from gnomon.usecases.cron.cron_requests import BackfillCronJob, PatchCronJob, PutCronJob
 from gnomon.usecases.cron.definitions import definition_of, edit_of
@@ -56,6 +61,7 @@ async def accept(rules: TenantRules, by: Principal, asked: PutCronJob, name: str
     definition = definition_of(asked, name, rules.max_payload_bytes, defaults)
     check_type(by, definition.task_type)
     check_allowed(rules.allow_list(by.tenant_id), by, definition.target, asked)
+    check_connection(rules.queues, by.tenant_id, definition.target, asked)
     check_template(definition.payload_template, rules.quotas(by.tenant_id))
     _check_workflow(by, definition)
     await check_template_schema(rules, by.tenant_id, definition)
@@ -133,6 +139,7 @@ def accept_patch(rules: TenantRules, by: Principal, asked: PatchCronJob) -> Edit
         check_own_target(by, after.target, asked)
         if after.target != before.target:  # one that stays may be paused, though not allowed
             check_allowed(tenant, by, after.target, asked)
+            check_connection(rules.queues, by.tenant_id, after.target, asked)
         return msgspec.structs.replace(after, target=after.target.unmasked(before.target))
 
     return within_grant

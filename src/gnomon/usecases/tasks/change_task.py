@@ -19,7 +19,7 @@ from gnomon.usecases.checks.payload_check import check_schema
 from gnomon.usecases.checks.quota_check import check_payload
 from gnomon.usecases.checks.request_moments import utc
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.checks.target_check import check_allowed, check_target
+from gnomon.usecases.checks.target_check import check_allowed, check_connection, check_target
 from gnomon.usecases.tasks.submit import asked_moment
 from gnomon.usecases.tasks.task_requests import PatchTask
 from gnomon.usecases.tasks.task_template import changed_template, check_text, given, payload_of
@@ -117,6 +117,7 @@ async def patch(
     check_work(by, task)
     if wanted.target is not UNSET:
         check_allowed(rules.allow_list(by.tenant_id), by, wanted.target, asked)
+        check_connection(rules.queues, by.tenant_id, wanted.target, asked)
     wanted.check_delivery(task.delivery)
     if wanted.payload is not UNSET:
         await check_schema(rules, task.tenant_id, task.task_type, wanted.payload)

@@ -25,7 +25,12 @@ from gnomon.usecases.checks.payload_check import check_schema
 from gnomon.usecases.checks.quota_check import check_payload
 from gnomon.usecases.checks.request_moments import latest_of, utc
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
+from gnomon.usecases.checks.target_check import (
+    check_allowed,
+    check_connection,
+    check_own_target,
+    check_target,
+)
 from gnomon.usecases.checks.text_check import check_key, given_origin
 from gnomon.usecases.tasks.task_requests import SubmitTask
 from gnomon.usecases.tasks.task_template import (
@@ -92,6 +97,7 @@ def allowed(
     defaults = rules.directory.defaults(tenant_id, asked.task_type)
     submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults, origin)
     check_allowed(rules.directory.tenant(tenant_id).allow, by, submission.target, asked)
+    check_connection(rules.queues, tenant_id, submission.target, asked)
     check_payload(submission.payload, rules.directory.quotas(tenant_id))
     return submission
 
