@@ -65,14 +65,6 @@ def test_databases_are_fresh(gnomon_database, number):
 
 # Plugins of others: slow to load, and they may load what they like.
 _OTHERS = ("hypothesispytest", "schemathesis", "faker", "timeout")
-_FIXTURE = """
-import pytest
-import shop
-
-@pytest.fixture
-def gnomon_app():
-    return shop.app
-"""
 
 
 async def _pytest(folder: Path, tests: str, *options: str, app: str = "shop:app") -> str:
@@ -83,7 +75,8 @@ async def _pytest(folder: Path, tests: str, *options: str, app: str = "shop:app"
     (folder / "pyproject.toml").write_text(
         f'[tool.pytest.ini_options]\npythonpath = ["."]\n{setting}'
     )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    without = [f"-pno:{plugin}" for plugin in (*_OTHERS, "cacheprovider")]
+    command = [sys.executable, "-m", "pytest", *without, *options]
     ended = await asyncio.to_thread(
         subprocess.run, command, cwd=folder, capture_output=True, text=True, timeout=100
     )
