@@ -38,8 +38,8 @@ def chaos(asked: argparse.Namespace) -> int:
             lease=3.0,
             mix=REMOTE,
         )
-    if asked.workflows:
-        mix = msgspec.structs.replace(setup.mix, workflows=asked.workflows)
+    if asked.workflows or asked.batches:
+        mix = msgspec.structs.replace(setup.mix, workflows=asked.workflows, batches=asked.batches)
         setup = msgspec.structs.replace(setup, mix=mix)
     folder = _folder(f"seed{setup.seed}")
     with Progress(f"campaign, seed {setup.seed}") as progress:
@@ -94,7 +94,8 @@ def show_zoo(asked: argparse.Namespace) -> int:
 
 
 def _workflows(setup: Setup) -> str:
-    return f" --workflows {setup.mix.workflows:g}" if setup.mix.workflows else ""
+    workflows = f" --workflows {setup.mix.workflows:g}" if setup.mix.workflows else ""
+    return workflows + (f" --batches {setup.mix.batches:g}" if setup.mix.batches else "")
 
 
 def _workers(setup: Setup) -> str:
@@ -142,6 +143,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rate", type=float, default=60.0, help="tasks a second")
     command.add_argument("--density", type=float, default=1.0, help="of faults")
     command.add_argument("--workflows", type=float, default=0.0, help="share of the tasks")
+    command.add_argument("--batches", type=float, default=0.0, help="share of the tasks")
     command.add_argument("--workers", type=int, default=0, help="remote ones, for all handlers")
     command.add_argument(
         "--languages", nargs="+", choices=LANGUAGES, default=["python"], help="of these, in turn"

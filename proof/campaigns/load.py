@@ -18,7 +18,7 @@ import asyncpg
 import msgspec
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Action, Changed, Submitted
-from proof.campaigns.orders import REMOTE, RUN_SIZE, TIMEOUT, Mix, Order, moment, orders
+from proof.campaigns.orders import BATCH_SIZE, REMOTE, RUN_SIZE, TIMEOUT, Mix, Order, moment, orders
 
 __all__ = ["REMOTE", "Load", "Mix", "Places"]
 
@@ -74,6 +74,7 @@ class Load:
         self._orders = orders(seed, mix or Mix())
         self._urls = itertools.cycle(places.api_urls)
         self._nodes: list[Order] = []  # of the run that is being put together
+        self._members: list[Order] = []  # of the batch that is being drawn
         self._waiting = 0
         self._over = asyncio.Event()
         self._door = asyncio.Semaphore(_TRANSACTIONS)
@@ -117,6 +118,11 @@ class Load:
                 if len(self._nodes) == RUN_SIZE:
                     self._group.create_task(self._start_run(self._nodes))
                     self._nodes = []
+            elif order.batch is not None:
+                self._members.append(order)
+                if len(self._members) == BATCH_SIZE:
+                    self._group.create_task(self._fill_batch(self._members))
+                    self._members = []
             elif order.hold is not None:
                 self._group.create_task(self._by_sql(order, order.hold))
             elif order.single:
@@ -158,6 +164,37 @@ class Load:
         self.progress["runs of workflows"] += answer is not None
         for order in nodes:
             self._note(order, asked_at, _microseconds(asked_at), acked_at, ids.get(f"n{order.n}"))
+
+    async def _fill_batch(self, orders: Sequence[Order]) -> None:
+        """Open a batch, put half of its members in at once and the others one by one, close it."""
+        *members, last = orders
+        asked_at, url = now(), self._places.observer_url
+        key = f"{self._key}-batch-{last.n}"
+        due = _microseconds(asked_at)
+        opened = {"on_success": last.callback(url)}
+        batch = await self._answered("/batches", opened, f"{key}-open", 201)
+        closed = None
+        if batch is not None:
+            bodies = [
+                order.body(due, f"{self._key}-{order.n}", url) | {"batch_id": batch["batch_id"]}
+                for order in members
+            ]
+            half = len(members) // 2
+            self._waiting += len(members)
+            many = await self._answered("/tasks/batch", {"tasks": bodies[:half]})
+            ids = [None] * half if many is None else [each["task_id"] for each in many["tasks"]]
+            for body in bodies[half:]:
+                one = await self._answered("/tasks", body)
+                ids.append(None if one is None else one["task_id"])
+            self._waiting -= len(members)
+            for order, task_id in zip(members, ids, strict=True):
+                self._note(order, asked_at, due, None if task_id is None else now(), task_id)
+            if None not in ids:
+                path = f"/batches/{batch['batch_id']}/close"
+                closed = await self._answered(path, {}, f"{key}-close", 200)
+        self.progress["batches"] += closed is not None
+        acked_at, task_id = (None, None) if closed is None else (now(), batch["on_success"])
+        self._note(last, asked_at, due, acked_at, task_id)
 
     async def _by_sql(self, order: Order, hold: float) -> None:
         async with self._door:
@@ -258,12 +295,14 @@ class Load:
 
     # Asking
 
-    async def _answered(self, path: str, body: Any, key: str | None = None) -> Any:
+    async def _answered(
+        self, path: str, body: Any, key: str | None = None, accepted: int = 202
+    ) -> Any:
         """The answer to a submission; None where there was none until the end."""
         pauses = _pauses()
         while not self._over.is_set():
             status, answer = await self._ask(path, body, key)
-            if status == 202:
+            if status == accepted:
                 return answer
             self.progress["asked again"] += 1
             await self._until(now() + next(pauses))

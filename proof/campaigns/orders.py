@@ -13,6 +13,7 @@ TIMEOUT = 5.0  # seconds, of every task
 PATIENT = 50  # retries: enough for a receiver that is away for a while
 RETRY = {"backoff": "fixed", "base_seconds": 0.2, "max_seconds": 0.2, "jitter": False}
 RUN_SIZE = 6  # nodes of a workflow run
+BATCH_SIZE = 8  # members of a batch, and its callback
 POISON = 1_000_000  # tries that fail: all of them
 
 _T = TypeVar("_T")
@@ -35,6 +36,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     changed: float = 0.1  # cancelled, interrupted or paused
     poison: float = 0.0  # kill their node
     workflows: float = 0.0  # come as runs of a workflow: one, then several, then a join
+    batches: float = 0.0  # come in batches of tasks, with what follows when all have succeeded
     longest_delay: float = 6.0  # seconds until it is due
     longest_run: float = 0.4  # seconds that a try takes
 
@@ -59,7 +61,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     change_at: float = 0.0  # seconds after it is due, or before
     resume_after: float | None = None  # seconds; None: a pause is for good
     run: int | None = None  # the first of the workflow run that it is a node of
-    after: tuple[int, ...] = ()  # the nodes of the run that it waits for
+    batch: int | None = None  # the first of the batch that it is a member or the callback of
+    after: tuple[int, ...] = ()  # the nodes of the run, or members of the batch, it waits for
 
     @property
     def way(self) -> Way:
@@ -89,6 +92,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         """As a node of a workflow."""
         return self._task(observer_url) | {"after": [f"n{each}" for each in self.after]}
 
+    def callback(self, observer_url: str) -> dict[str, Any]:
+        """As the callback of a batch."""
+        return self._task(observer_url)
+
     def _task(self, observer_url: str) -> dict[str, Any]:
         return {
             "task_type": "proof" if self.target == "webhook" else self.target,
@@ -114,6 +121,8 @@ def orders(seed: int, mix: Mix) -> Iterator[Order]:
     for n in numbers:
         if mix.workflows and chance.random() < mix.workflows / RUN_SIZE:
             yield from _run([n, *itertools.islice(numbers, RUN_SIZE - 1)], chance, mix)
+        elif mix.batches and chance.random() < mix.batches / BATCH_SIZE:
+            yield from _batch([n, *itertools.islice(numbers, BATCH_SIZE - 1)], chance, mix)
         else:
             yield _drawn(n, chance, mix)
 
@@ -122,18 +131,31 @@ def _run(numbers: Sequence[int], chance: random.Random, mix: Mix) -> Iterator[Or
     """The nodes of a workflow: the first, those that wait for it, and the join of them."""
     first, *middle, last = numbers
     for n in numbers:
-        target = _weighed(chance, mix.targets)
-        yield Order(
-            n=n,
-            mode="exactly_once" if target == "effect" else "at_least_once",
-            target=target,
-            single=True,
-            delay=0.0,
-            seconds=round(chance.choice((0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
-            fails=int(chance.random() < mix.failing),
-            run=first,
-            after=() if n == first else tuple(middle) if n == last else (first,),
-        )
+        order = _succeeding(n, chance, mix)
+        after = () if n == first else tuple(middle) if n == last else (first,)
+        yield msgspec.structs.replace(order, run=first, after=after)
+
+
+def _batch(numbers: Sequence[int], chance: random.Random, mix: Mix) -> Iterator[Order]:
+    """The members of a batch, and what follows when all have succeeded."""
+    *members, last = numbers
+    for n in numbers:
+        order = _succeeding(n, chance, mix)
+        after = tuple(members) if n == last else ()
+        yield msgspec.structs.replace(order, batch=numbers[0], after=after)
+
+
+def _succeeding(n: int, chance: random.Random, mix: Mix) -> Order:
+    target = _weighed(chance, mix.targets)
+    return Order(
+        n=n,
+        mode="exactly_once" if target == "effect" else "at_least_once",
+        target=target,
+        single=True,
+        delay=0.0,
+        seconds=round(chance.choice((0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
+        fails=int(chance.random() < mix.failing),
+    )
 
 
 def _drawn(n: int, chance: random.Random, mix: Mix) -> Order:

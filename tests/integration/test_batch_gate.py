@@ -177,6 +177,11 @@ async def _history(
             len(now), *(counted[each] for each in ("succeeded", "dead", "lost", "cancelled"))
         )
         if not done:
+            if chance.random() < 0.5:  # whoever counts: nothing starts before all have ended
+                await world.follow()
+            success, complete = await states(connection, batch.on_success, batch.on_complete)
+            assert success is State.BLOCKED
+            assert complete is (State.WAITING if completed else State.BLOCKED)
             continue
         await world.follow()
         success, complete = await states(connection, batch.on_success, batch.on_complete)
@@ -425,6 +430,42 @@ async def test_what_follows_after_a_callback_was_held_and_after_a_batch_has_expi
     assert await states(connection, held.on_complete, member) == [State.CANCELLED, State.CANCELLED]
     assert (await world.read(late)).status is BatchStatus.CANCELLED
     assert await connection.fetchval("SELECT count(*) FROM gnomon.batch WHERE step") == 0
+
+
+async def test_notes_are_counted_in_chunks_and_nothing_is_decided_before_the_last(
+    world: World, connection: "asyncpg.Connection[Any]"
+) -> None:
+    batch = await world.open()
+    (last,) = await world.put(batch)
+    await connection.execute(
+        "INSERT INTO gnomon.batch_note (tenant_id, batch_id, added, succeeded)"
+        " SELECT $1::text, $2::uuid, 1, 0 FROM generate_series(1, 15000)"
+        " UNION ALL SELECT $1::text, $2::uuid, 0, 1 FROM generate_series(1, 15000)",
+        DEFAULT_TENANT, batch.batch_id,
+    )  # fmt: skip
+    async with world.tasks.change(DEFAULT_TENANT) as change:
+        assert (await change.batches.close(batch.batch_id)).progress.total == 15_001
+        assert change.batches.steps, "the chore goes on"
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.batch_note") == 20_001
+    # The first chunks have members that were put in, and then members that have ended.
+    assert await world.settle([last]) == []
+    assert await states(connection, batch.on_success, batch.on_complete) == [State.BLOCKED] * 2
+    await world.follow()
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.batch_note") == 0
+    assert await states(connection, batch.on_success, batch.on_complete) == [State.WAITING] * 2
+
+
+async def test_members_that_are_noted_count_for_the_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gnomon.store.postgres.batches.members.MOST_MEMBERS", 3)
+    batch = await world.open()
+    await world.put(batch, 2)
+    with pytest.raises(GnomonError, match="3"):
+        await world.put(batch, 2)
+    await world.put_one(batch)
+    with pytest.raises(GnomonError, match="3"):
+        await world.put_one(batch)
 
 
 async def test_what_fails_for_one_batch_keeps_no_other_back(

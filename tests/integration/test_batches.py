@@ -131,6 +131,7 @@ async def test_what_makes_no_sense_is_refused(api: Api) -> None:
     await refused(
         {"on_complete": task(target={"type": "http", "url": "x"})}, "/on_complete/target/url"
     )
+    await refused({"on_success": task(retry_of=str(uuid4()))}, "/on_success/retry_of")
     await refused({"close_within_seconds": 0}, "/close_within_seconds")
     await refused({"close_within_seconds": 1e9}, "/close_within_seconds")
     await refused({"name": "a\nb"}, "/name")

@@ -118,6 +118,9 @@ async def test_one_node_tells_of_the_whole_installation(
     assert found.of("gnomon_tasks", state="scheduled") == 2
     assert {"gnomon_oldest_due_seconds", "gnomon_hottest_shard_ratio"} <= found.names()
     assert found.of("gnomon_partitions_ahead_days") >= 8
+    assert (
+        found.of("gnomon_batches", state="open") == found.of("gnomon_batches", state="ended") == 0
+    )
     assert found.of("gnomon_database_bytes") > 1_000_000
     assert {"gnomon_limiter_use_ratio", "gnomon_limiters_full"} <= found.names()
     assert "gnomon_replication_lag_seconds" not in found.names(), "there is no standby"

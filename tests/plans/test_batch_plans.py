@@ -39,6 +39,7 @@ async def test_reads_go_by_indexes(connection: Connection) -> None:
         ("blocked_callbacks", [DEFAULT_TENANT, [batch]]),
         ("expire_batches", [500]),
         ("settle_batch", [DEFAULT_TENANT, batch]),
+        ("overview_batches", [1000]),
     ]
     for name, arguments in asked:
         for used in await plans(connection, name, *arguments):

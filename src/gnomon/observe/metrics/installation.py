@@ -50,6 +50,12 @@ class InstallationMetrics(Collector):
         oldest = GaugeMetricFamily(
             "gnomon_oldest_due_seconds", "How long the first due task has waited.", labels=("lane",)
         )
+        batches = GaugeMetricFamily(
+            "gnomon_batches",
+            "Batches of all tenants that are open, or kept after their members have ended. Up to "
+            "10 000 of each are counted.",
+            labels=("state",),
+        )
         unheld = GaugeMetricFamily(
             "gnomon_chore_unheld_seconds",
             "For how long a chore of the installation has had no holder; 0 while it has one.",
@@ -58,11 +64,13 @@ class InstallationMetrics(Collector):
         if seen is not None:
             for state, field in _STATES.items():
                 _add(tasks, (state,), getattr(seen, field))
+            _add(batches, ("open",), seen.batches_open)
+            _add(batches, ("ended",), seen.batches_ended)
             for lane, seconds in (seen.oldest_due or {}).items():
                 oldest.add_metric((lane.name,), seconds)
             for chore, seconds in (seen.chores_unheld or {}).items():
                 unheld.add_metric((chore,), seconds)
-        yield from (tasks, oldest, unheld)
+        yield from (tasks, oldest, batches, unheld)
         for name, (field, text) in _SINGLE.items():
             family = GaugeMetricFamily(name, text)
             _add(family, (), None if seen is None else getattr(seen, field))

@@ -20,11 +20,8 @@ from gnomon.usecases.checks.text_check import check_line
 from gnomon.usecases.tasks.submit import allowed
 from gnomon.usecases.tasks.task_requests import SubmitTask
 from gnomon.usecases.workflows.batch_requests import OpenBatch
+from gnomon.usecases.workflows.node_tasks import check_no_times
 from gnomon.workflow.batch import ON_COMPLETE, ON_SUCCESS, BatchOfTasks
-
-_NOT_OF_CALLBACKS = (
-    "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key", "batch_id",
-)  # fmt: skip
 
 
 async def accept_batch(
@@ -60,9 +57,7 @@ def _callback(
     rules: TenantRules, by: Principal, body: SubmitTask, batch_id: UUID, origin: Origin | None
 ) -> Submission:
     """A callback. One without a payload is told the batch."""
-    for field in _NOT_OF_CALLBACKS:
-        if getattr(body, field) not in (None, msgspec.UNSET):
-            raise InvalidTask("is not for callbacks: they start with their batch", f"/{field}")
+    check_no_times(body, "callbacks", "they start with their batch, and once")
     if body.payload is msgspec.UNSET:
         told = msgspec.Raw(msgspec.json.encode({"batch_id": batch_id}))
         body = msgspec.structs.replace(body, payload=told)

@@ -27,6 +27,7 @@ class PostgresBatchChange:
         self._connection = connection
         self._tenant_id = tenant_id
         self._due = due  # hints to send once it is committed
+        self.steps = False  # likewise: there are some for the chore
 
     async def insert(self, batch: NewBatch) -> BatchOfTasks:
         """Store a batch, and block its callbacks, which this transaction has stored. Raises
@@ -71,6 +72,7 @@ class PostgresBatchChange:
             query("cancel_batch"), self._tenant_id, batch_id, reason, interrupt
         )
         await self._count(batch_id)
+        self.steps = True
         return await self.read(batch_id)
 
     async def read(self, batch_id: UUID) -> BatchOfTasks:
@@ -80,6 +82,7 @@ class PostgresBatchChange:
     async def _count(self, batch_id: UUID) -> None:
         rows = await self._connection.fetch(query("pass_batches"), [self._tenant_id], [batch_id])
         self._due += entries_of(row for row in rows if row["id"] is not None)
+        self.steps = self.steps or any(row["id"] is None for row in rows)
 
     async def _lock(self, batch_id: UUID) -> BatchState:
         try:

@@ -8,7 +8,10 @@ WITH turn AS MATERIALIZED (
     FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
     LIMIT 20
 )
-SELECT b.tenant_id, b.id, b.state, b.total, b.deadline <= gnomon.now() AS late
+SELECT b.tenant_id, b.id, b.state, b.deadline <= gnomon.now() AS late, b.total + (
+    SELECT coalesce(sum(n.added), 0) FROM gnomon.batch_note AS n
+    WHERE n.tenant_id = b.tenant_id AND n.batch_id = b.id
+) AS total
 FROM gnomon.batch AS b
 WHERE (b.tenant_id, b.id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))
   AND (SELECT count(turn) FROM turn) >= 0

@@ -15,7 +15,7 @@ from gnomon.store.postgres.database import Database, statements_within
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.postgres.rows import ANY_LANE, LANES
 
-MOST = 10_000  # tasks of a state
+MOST = 10_000  # tasks or batches of a state
 _MOST_OF_SHARD = 100  # due tasks; 25 600 in all
 _LATER_OF_SHARD = 40
 _WITHIN_SECONDS = 2.0
@@ -34,7 +34,7 @@ class PostgresOverview:
         found = InstallationOverview(at=now)
         for part in (
             self._due, self._later, self._running, self._dead, self._limiters, self._server,
-            self._partitions, self._unheld,
+            self._partitions, self._unheld, self._batches,
         ):  # fmt: skip
             try:
                 with statements_within(_WITHIN_SECONDS):
@@ -68,6 +68,11 @@ class PostgresOverview:
 
     async def _dead(self, found: InstallationOverview) -> None:
         found.dead = await self._count("overview_dead", MOST)
+
+    async def _batches(self, found: InstallationOverview) -> None:
+        row = await self._database.fetchrow("overview_batches", MOST)
+        assert row is not None, "an aggregate always gives a row"
+        found.batches_open, found.batches_ended = row["open"], row["ended"]
 
     async def _count(self, name: str, most: int) -> int:
         row = await self._database.fetchrow(name, most)
