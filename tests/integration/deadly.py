@@ -26,6 +26,11 @@ async def echo(payload: Any) -> Any:
 
 
 @app.task
+async def spawn(payload: Any, ctx: TaskContext) -> list[str]:
+    return [str(ctx.spawn(echo, n)) for n in range(payload["n"])]
+
+
+@app.task
 def echo_in_a_thread(payload: Any) -> Any:
     return payload
 

@@ -248,7 +248,7 @@ async def cranked(
         stack.push_async_callback(database.close)
         http = await stack.enter_async_context(HttpCaller(clock, None, 10))
         python = stack.enter_context(PythonCaller(handlers.app, 2))
-        tenants = PostgresTenantReader(database, with_schemas=False)
+        tenants = PostgresTenantReader(database)
         directory = TenantCache(tenants, clock, {})
         await directory.load()
         activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))

@@ -118,7 +118,7 @@ async def test_a_name_that_is_not_allowed_is_not_even_looked_up(
 
     clock = SystemClock()
     await held_to(database, functions=[], hosts=["*.example.com"])
-    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(database), clock, {})
     await directory.load()
     port = urlsplit(receiver.url).port
     async with HttpCaller(clock, None, 10, names=Resolver(clock, look_up)) as http:

@@ -30,6 +30,7 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import Settings
 from gnomon.testing.contracts.pipe import a_delivery
+from gnomon.workflow.spawning import spawned_id
 
 SETTINGS = settings_with(
     targets_quarantine_processes=2,
@@ -77,7 +78,9 @@ class Ward:
     def call(
         self, function: str, tenant: str = "a", losses: int = 1, mode: str = "", **payload: Any
     ) -> "asyncio.Task[Outcome | None]":
-        delivery = self.delivery(function, tenant, losses, mode)
+        return self.call_delivery(self.delivery(function, tenant, losses, mode), **payload)
+
+    def call_delivery(self, delivery: Delivery, **payload: Any) -> "asyncio.Task[Outcome | None]":
         run = TaskContext(delivery)
         body = msgspec.json.encode({"notes": str(self.folder), **payload})
         task = asyncio.create_task(self._call(delivery, body, run))
@@ -183,6 +186,23 @@ async def test_functions_work_there_as_they_do_in_the_node(ward: Ward) -> None:
     assert "has no handler 'unheard_of'" in (unknown.error or "")
     assert len(alive_children()) == 1
     assert ward.deaths == []
+
+
+async def test_what_a_suspect_spawns_comes_with_its_outcome(ward: Ward) -> None:
+    suspect = ward.delivery("spawn", "a", 1, "")
+    outcome = await ward.call_delivery(msgspec.structs.replace(suspect, workflow_node="first"), n=2)
+    assert outcome is not None
+    assert outcome.kind is OutcomeKind.SUCCEEDED, outcome.error
+    spawns = msgspec.json.decode(outcome.spawns or "")
+    assert [(each["task_type"], each["payload"]) for each in spawns] == [
+        ("echo", 0), ("echo", 1),
+    ]  # fmt: skip
+    assert msgspec.json.decode(outcome.result or "") == [
+        str(spawned_id(suspect.key.id, number)) for number in range(2)
+    ]
+    outside = await ward.call("spawn", n=1)
+    assert outside is not None
+    assert "only a task of a workflow run can spawn" in (outside.error or "")
 
 
 DEATHS = {

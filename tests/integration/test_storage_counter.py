@@ -26,7 +26,7 @@ async def counter(
     database: Database, clock: Clock | None = None, store: PostgresStorage | None = None
 ) -> StorageCounter:
     clock = clock or SystemClock()
-    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(database), clock, {})
     await directory.load()
     return StorageCounter(
         store or PostgresStorage(database, clock),

@@ -188,7 +188,7 @@ async def test_a_secret_written_wrongly_by_hand_stops_nothing(
 
 @pytest.fixture
 async def directory(database: Database) -> TenantCache:
-    store = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
+    store = PostgresTenantReader(database, with_secrets=True)
     return TenantCache(store, SystemClock(), {})
 
 
@@ -258,7 +258,7 @@ async def test_all_who_ask_at_once_share_a_look(connection: Connection, database
             self.looks += 1
             return await super().revision()
 
-    store = Counted(database, with_schemas=False, with_secrets=True)
+    store = Counted(database, with_secrets=True)
     directory = TenantCache(store, SystemClock(), {})
     await directory.load()
     signatory = Signatory(directory, SystemClock())
@@ -332,7 +332,7 @@ async def test_an_outage_is_waited_for_by_all_who_ask(
                 raise error
             return await super().revision()
 
-    store = Away(database, with_schemas=False, with_secrets=True)
+    store = Away(database, with_secrets=True)
     signatory = Signatory(TenantCache(store, SystemClock(), {}), SystemClock())
     await make_tenant(database, "acme")
     await all_ready(signatory, ["acme", "acme", "nobody", "acme"])
@@ -353,7 +353,7 @@ async def test_a_look_that_fails_is_nobodys_answer(database: Database) -> None:
                 raise StoreUnavailable("away")
             return await super().revision()
 
-    store = Failing(database, with_schemas=False, with_secrets=True)
+    store = Failing(database, with_secrets=True)
     directory = TenantCache(store, SystemClock(), {})
     await directory.load()
     await make_tenant(database, "acme")

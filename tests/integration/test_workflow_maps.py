@@ -208,6 +208,33 @@ async def test_lists_that_make_no_sense_make_a_dead_letter_or_are_refused(
     await start(api, {"a": {"wait_for": {"seconds": 1}, "map": [1]}}, 422)
 
 
+async def test_a_mapped_node_that_is_retried_after_its_run_has_ended_is_expanded(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    """Its list was none, it has counted, and the run has gone on to its end without it."""
+    nodes = {
+        "a": node(payload={"returns": {"n": 1}}),
+        "each": mapped(
+            "{{nodes.a.result.n}}", "a", on_failure="continue", payload={"returns": "{{item}}"}
+        ),
+    }
+    run = await start(api, nodes)
+    async with running_node(database_dsn):
+        each = (await once(api, run, "SUCCEEDED"))["nodes"][1]
+        assert each["status"] == "DEAD_LETTERED"
+        await connection.execute("UPDATE gnomon.workflow_result SET output = '{\"n\": [1, 2]}'")
+        await call(api, "POST", f"{TASKS}/{each['task_id']}/retry", 202)
+
+        async def completed() -> Any:
+            found = await call(api, "GET", f"{TASKS}/{each['task_id']}", 200)
+            return found if found["status"] == "COMPLETED" else None
+
+        await eventually(completed)
+    assert (await output(api, run, "each"))["result"] == [1, 2]
+    again = await read(api, run)
+    assert (again["status"], again["nodes"][1]["elements_ended"]) == ("SUCCEEDED", 2)
+
+
 async def test_results_that_are_too_large_together_are_not_kept(
     api: Api, database_dsn: str
 ) -> None:

@@ -5,16 +5,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+import pytest
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.nodes import running_node
 from tests.integration.workflow_calls import RUNS, node, once, read, start, statuses
 from tests.waiting import eventually
 
+from gnomon.clock import SystemClock
 from gnomon.limits.limiter import Limiter
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.model.workflow_errors import SpawnRefused
+from gnomon.store.guards import Guards
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.workflows.node_limits import TenantLimits
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
+from gnomon.store.tenant_cache import TenantCache
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.workflows.spawns import WorkflowSpawns
 
 ALWAYS = {"left": 1, "op": "==", "right": 1}
 
@@ -109,6 +119,34 @@ async def test_a_dead_letter_that_is_retried_after_its_run_has_ended_runs(
             return found if found["status"] == "COMPLETED" else None
 
         assert (await eventually(completed))["payload"]["got"] == 2
+
+
+async def test_payloads_that_a_run_makes_are_as_the_schemas_of_their_types_want_them(
+    api: Api, database: Database, database_dsn: str, clock: SystemClock
+) -> None:
+    schema = {"properties": {"got": {"type": "integer"}}}
+    body = {"schema": schema, "defaults": {"priority": "HIGH"}}
+    await call(api, "PUT", "/api/v1/task-types/echo", 201, body)
+    first = node(payload={"returns": "text"})
+    nodes = {"a": first, "b": node("x", "a", payload={"got": "{{nodes.a.result}}"})}
+    run = await start(api, nodes)
+    each = {"map": [1, "two"], "payload": {"who": "x", "got": "{{item}}"}}
+    listed = await start(api, {"each": node() | each})
+    good = await start(api, {"each": node() | each | {"map": [1, 2]}})
+    async with running_node(database_dsn):
+        b = (await once(api, run, "FAILED"))["nodes"][1]
+        assert "its turn came, and /payload/got" in b["error"]
+        (held,) = (await once(api, listed, "FAILED"))["nodes"]
+        assert "its turn came, and /map/1/payload/got" in held["error"]
+        await once(api, good, "SUCCEEDED")
+    directory = TenantCache(PostgresTenantReader(database), clock, {})
+    await directory.load()
+    spawns = WorkflowSpawns(TenantRules(clock, directory, Guards(directory, ()), 1 << 20))
+    (task,) = await spawns.accept(DEFAULT_TENANT, '[{"task_type": "echo"}]', None)
+    assert task.priority is Lane.HIGH
+    wrong = '[{"task_type": "echo"}, {"task_type": "echo", "payload": {"got": "x"}}]'
+    with pytest.raises(SpawnRefused, match="/1/payload/got: "):
+        await spawns.accept(DEFAULT_TENANT, wrong, None)
 
 
 async def test_keyed_limits_go_by_the_payload_that_a_template_makes(

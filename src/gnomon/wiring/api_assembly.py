@@ -165,7 +165,7 @@ class ApiAssembly:
 
     @cached_property
     def _directory(self) -> TenantCache:
-        tenants = PostgresTenantReader(self._database, with_schemas=True)
+        tenants = PostgresTenantReader(self._database)
         return TenantCache(tenants, self._clock, plans_of(self._settings.sharing))
 
     @cached_property

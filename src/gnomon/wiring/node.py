@@ -64,6 +64,7 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.workflows.node_limits import TenantLimits
 from gnomon.store.postgres.workflows.spawning import SpawnRules
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
+from gnomon.usecases.checks.payload_check import payload_check_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.workflows.spawns import WorkflowSpawns
 from gnomon.wiring.checks import CheckAssembly
@@ -301,17 +302,23 @@ class Assembly:
     # Store ports
 
     @cached_property
-    def _store(self) -> PostgresDispatch:
+    def _rules(self) -> TenantRules:
         settings, known = self._inputs.settings, self._inputs.directory
         guards = Guards(known, settings.targets.allow)
-        rules = TenantRules(self._clock, known, guards, settings.api.max_payload_bytes)
-        spawning = SpawnRules(WorkflowSpawns(rules).accept, self._tenant_limits)
+        return TenantRules(self._clock, known, guards, settings.api.max_payload_bytes)
+
+    @cached_property
+    def _store(self) -> PostgresDispatch:
+        spawning = SpawnRules(WorkflowSpawns(self._rules).accept, self._tenant_limits)
         return PostgresDispatch(self._database, self._settings.timeout_grace_seconds, spawning)
 
     @cached_property
     def _tenant_limits(self) -> TenantLimits:
         api, known = self._inputs.settings.api, self._inputs.directory
-        return TenantLimits(api.max_payload_bytes, known.quotas, known.limiters, api.max_run_nodes)
+        check_of = partial(payload_check_of, self._rules)
+        return TenantLimits(
+            api.max_payload_bytes, known.quotas, known.limiters, api.max_run_nodes, check_of
+        )
 
     @cached_property
     def _planning(self) -> PostgresPlanning:

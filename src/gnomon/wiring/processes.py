@@ -253,7 +253,7 @@ async def joined_node(
         activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
         stack.push_async_callback(activity.finish)
         emit = fan_out(emit, activity.tally)
-        tenants = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
+        tenants = PostgresTenantReader(database, with_secrets=True)
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))

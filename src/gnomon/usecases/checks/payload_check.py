@@ -8,7 +8,9 @@ GIL while it works, so its work is bounded (see gnomon.payload_schemas.schema).
 import asyncio
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from gnomon.cron.job import Definition, payload_of, schedule_of
 from gnomon.cron.template import Values
@@ -50,14 +52,25 @@ class _Compiled:
 _compiled = _Compiled()
 
 
+def payload_check_of(
+    rules: TenantRules, tenant_id: str, task_type: str
+) -> Callable[[bytes | None], int] | None:
+    """The check of payloads of a type, if it has a schema. It raises InvalidPayload, with places
+    under /payload, and may take a while: call it in a thread. It returns an upper bound of its
+    steps, so that a batch can bound their sum."""
+    text = rules.directory.schema(tenant_id, task_type)
+    return None if text is None else partial(_steps, text)
+
+
 def check_schema_in_thread(
     rules: TenantRules, tenant_id: str, task_type: str, payload: bytes | None
 ) -> int:
-    """Raises InvalidPayload, with places under /payload. May take a while: call it in a thread.
-    Returns an upper bound of its steps, so that a batch can bound their sum."""
-    text = rules.directory.schema(tenant_id, task_type)
-    if text is None:
-        return 0
+    """Does that check, where there is one."""
+    check = payload_check_of(rules, tenant_id, task_type)
+    return 0 if check is None else check(payload)
+
+
+def _steps(text: bytes, payload: bytes | None) -> int:
     compiling = _COMPILING if _compiled.known(text) is None else 0
     _check(text, payload, "/payload")
     return compiling + _compiled.get(text).work(payload)

@@ -13,7 +13,7 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.fleet.shard import shard_of
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
-from gnomon.store.ports.work.tasks import NewTask
+from gnomon.store.ports.work.tasks import MOST_CHECK_STEPS, NewTask
 from gnomon.store.ports.work.workflows import (
     NewCompensation,
     NewNode,
@@ -24,7 +24,6 @@ from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_whole
 from gnomon.usecases.checks.request_moments import latest_of
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.tasks.submit_batch import MOST_WORK
 from gnomon.usecases.tasks.task_template import payload_of
 from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested, kind_of
 from gnomon.usecases.workflows.workflow_requests import WorkflowDefinition
@@ -173,7 +172,7 @@ def _within(tasks: NodeTasks, pointer: str) -> Iterator[None]:
         yield
     except InvalidTask as error:
         raise error.within(pointer) from error
-    if tasks.work > MOST_WORK:
+    if tasks.work > MOST_CHECK_STEPS:
         detail = "takes too long to check with those before it; split the workflow"
         raise InvalidTask(detail, f"{pointer}/payload")
 

@@ -29,14 +29,11 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class PostgresTenantReader:
-    """The source of a TenantCache. Only the API needs the schemas, which can be large. Only nodes
-    need the webhook secrets; others get their public keys."""
+    """The source of a TenantCache. Only nodes need the webhook secrets; others get their public
+    keys."""
 
-    def __init__(
-        self, database: Database, *, with_schemas: bool, with_secrets: bool = False
-    ) -> None:
+    def __init__(self, database: Database, *, with_secrets: bool = False) -> None:
         self._database = database
-        self._with_schemas = with_schemas
         self._with_secrets = with_secrets
 
     async def revision(self) -> Revision:
@@ -53,9 +50,8 @@ class PostgresTenantReader:
         tenants = {row["id"]: row for row in await self._database.fetch("tenants", names)}
         things: dict[str, dict[str, Any]] = defaultdict(dict)
         await self._add(things, "limiters", "limiters", Limiter, names)
-        if self._with_schemas:
-            for row in await self._database.fetch("task_types", names):
-                _add_task_type(things[row["tenant_id"]], row)
+        for row in await self._database.fetch("task_types", names):
+            _add_task_type(things[row["tenant_id"]], row)
         if self._with_secrets:
             await self._add(things, "secrets", "signing_secrets", SigningSecret, names)
         else:

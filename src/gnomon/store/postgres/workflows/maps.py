@@ -1,5 +1,6 @@
 """Mapped nodes: expands their lists in chunks, and joins what their elements return."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -7,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
-from gnomon.model.errors import QuotaExceeded
+from gnomon.model.errors import InvalidTask, QuotaExceeded
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.work.tasks import MOST_CHECK_STEPS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits.limit_keys import with_keys
 from gnomon.store.postgres.queries import query
@@ -106,10 +108,20 @@ class _Expansion:
         self.items = items
         self.limits = limits
 
-    def check(self) -> None:
+    def check(self, tenant_id: str) -> None:
         """Raises Misfit where one of the elements does not fit: before any of them is made."""
+        check, work = self.limits.check_of(tenant_id, self._held.task_type), 0
         for index in range(len(self.items)):
-            self._turn(index)
+            turn = self._turn(index)
+            if check is None:
+                continue
+            with misfits():
+                try:
+                    work += check(turn.payload)
+                except InvalidTask as error:
+                    raise error.within(f"/map/{index}") from error
+            if work > MOST_CHECK_STEPS:
+                raise Misfit(f"its {len(self.items)} elements take too long to check; map fewer")
 
     def tasks(
         self, row: asyncpg.Record, indexes: Sequence[int], now: datetime
@@ -138,8 +150,8 @@ class _Expansion:
 
 async def _begin(connection: "Connection", row: asyncpg.Record, expansion: _Expansion) -> None:
     """Raises Misfit: an element does not fit, or the tenant has no room for all of them."""
-    expansion.check()
     tenant_id, number = row["tenant_id"], len(expansion.items)
+    await asyncio.to_thread(expansion.check, tenant_id)
     try:
         quotas = expansion.limits.quotas_of(tenant_id)
         await add_nodes(connection, tenant_id, row["run_id"], number, expansion.limits)
@@ -157,7 +169,7 @@ async def _expand(
     first = node["expanded"]
     indexes = range(first, min(first + CHUNK, len(expansion.items)))
     now: datetime = await connection.fetchval("SELECT gnomon.now()")
-    tasks = list(expansion.tasks(row, indexes, now))
+    tasks = await asyncio.to_thread(lambda: list(expansion.tasks(row, indexes, now)))
     entries = await insert(connection, tasks)
     await connection.execute(
         query("bind_elements"),

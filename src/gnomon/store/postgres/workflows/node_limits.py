@@ -1,6 +1,7 @@
 """Bounds of the tasks that runs make while they go on: elements of mapped nodes, spawned ones."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
 
+# A check of payloads of a tenant's task type, if it has a schema. It raises InvalidTask, and gives
+# the steps that it took at most.
+PayloadCheck: TypeAlias = Callable[[bytes | None], int]
+PayloadCheckOf: TypeAlias = Callable[[str, str], PayloadCheck | None]
+
+
+def no_check(_tenant_id: str, _task_type: str) -> PayloadCheck | None:
+    return None
+
+
 class TenantLimits(msgspec.Struct, frozen=True):
     """What holds for new tasks of a tenant."""
 
@@ -21,6 +32,7 @@ class TenantLimits(msgspec.Struct, frozen=True):
     quotas_of: QuotasOf = no_quotas
     limiters_of: LimitersOf = no_limiters
     most_nodes: int = MOST_RUN_NODES  # of a run, with elements and spawned ones
+    check_of: PayloadCheckOf = no_check
 
 
 async def add_nodes(

@@ -1,5 +1,6 @@
 """The turns of nodes that need more than counting: templates and conditions."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,6 +9,7 @@ import asyncpg
 import msgspec
 
 from gnomon.limits.limiter import limit_keys
+from gnomon.model.errors import InvalidTask
 from gnomon.model.targets.target import RequestTarget, Target
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import size_apart, stored_payload, stored_target
@@ -33,6 +35,9 @@ async def take_turn(
     with misfits():
         values = await template_values(connection, row, held.template)
         turn = turn_of(held.template, held.target, values, limits.most_bytes)
+        check = limits.check_of(row["tenant_id"], held.task_type)
+        if check is not None and turn.payload is not None:
+            await asyncio.to_thread(check, turn.payload)
     if not turn.skipped:
         await connection.execute(
             query("fill_node"),
@@ -74,9 +79,13 @@ async def held_template(connection: "Connection", row: asyncpg.Record) -> HeldTe
 
 @contextmanager
 def misfits() -> Iterator[None]:
-    """Raises Misfit for templates that these values do not fit, and for what cannot be read."""
+    """Raises Misfit for templates that these values do not fit, for payloads that are not as the
+    schema of their type wants them, and for what cannot be read."""
     try:
         yield
+    except InvalidTask as error:
+        detail = f"its turn came, and {error.pointer} {error.detail}"
+        raise Misfit(detail) from error
     except (CannotRender, ValueError, OverflowError, RecursionError) as error:
         raise Misfit(f"its turn came, and its template does not fit: {error}") from error
 
