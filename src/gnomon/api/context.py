@@ -156,15 +156,20 @@ def tenant_of(request: Request) -> str:
     return principal_of(request).tenant_id
 
 
-def task_id_of(request: Request) -> UUID:
-    """The task id in the path. Raises TaskNotFound for text that is not an id."""
-    text: str = request.path_params["task_id"]
+def id_of(request: Request, name: str, not_found: Callable[[str], Exception]) -> UUID:
+    """The id of this name in the path. Raises `not_found` for text that is not an id."""
+    text: str = request.path_params[name]
     try:
         if len(text) == _UUID_LENGTH:
             return UUID(text)
     except ValueError:
         pass
-    raise TaskNotFound(text)
+    raise not_found(text)
+
+
+def task_id_of(request: Request) -> UUID:
+    """The task id in the path. Raises TaskNotFound for text that is not an id."""
+    return id_of(request, "task_id", TaskNotFound)
 
 
 def cron_ref_of(request: Request) -> str:

@@ -9,14 +9,14 @@ import pytest
 
 from gnomon.clock import new_id
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.model.insight.explanation import (
+from gnomon.model.insight.circumstances import (
     COUNTED_AHEAD,
     Circumstances,
     FailingChore,
     LimitUse,
     OpenBreaker,
-    explain,
 )
+from gnomon.model.insight.explanation import explain
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.priority import Lane

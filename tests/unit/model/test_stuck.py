@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.unit.model.test_explanation import a_task
 
-from gnomon.model.insight.explanation import Circumstances, FailingChore, LimitUse, explain
+from gnomon.model.insight.circumstances import Circumstances, FailingChore, LimitUse
+from gnomon.model.insight.explanation import explain
 from gnomon.model.insight.stuck import StuckReason, stuck
 from gnomon.model.tasks.lifecycle import Status
 

@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.api_key import ApiKey
 from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Grant, Role
-from gnomon.api.context import Request, header_of
+from gnomon.api.context import Request, header_of, id_of
 from gnomon.api.http.requests.cursors import cursor_view
 from gnomon.api.http.requests.idempotency import HEADER, Answer, answer, respond
 from gnomon.model.errors import InvalidTask, KeyNotFound
@@ -27,8 +27,6 @@ from gnomon.usecases.admin.keys import (
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Queue, Strict, TaskType
 from gnomon.usecases.checks.request_moments import moment_of
 from gnomon.usecases.checks.text_check import check_line
-
-_UUID_LENGTH = 36
 
 KeyName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_PATTERN_CHARACTERS)]
@@ -160,13 +158,7 @@ def check_no_idempotency(request: Request) -> None:
 
 def key_id_of(request: Request) -> UUID:
     """The id in the path. Raises KeyNotFound where it cannot be one."""
-    text: str = request.path_params["key_id"]
-    try:
-        if len(text) == _UUID_LENGTH:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise KeyNotFound(text)
+    return id_of(request, "key_id", KeyNotFound)
 
 
 def made(created: CreatedKey) -> ASGIResponse:

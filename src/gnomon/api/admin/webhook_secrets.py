@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.access.secret_errors import SecretNotFound
 from gnomon.access.webhook_secret import MOST_HOST_CHARACTERS, Scheme, WebhookSecret
-from gnomon.api.context import Request, context_of, header_of, principal_of
+from gnomon.api.context import Request, context_of, header_of, id_of, principal_of
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.idempotency import HEADER, answer, respond
 from gnomon.api.http.requests.reading import decoded, queried, read_body
@@ -22,7 +22,6 @@ from gnomon.usecases.admin import webhook_secrets
 from gnomon.usecases.admin.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
 from gnomon.usecases.checks.request_fields import Moment, Strict
 
-_UUID_LENGTH = 36
 # Other answers say `no-store` (see response_headers.py); what is public may be kept.
 _CACHED = {"Cache-Control": "public, max-age=60"}
 
@@ -227,13 +226,7 @@ def _check_no_idempotency(request: Request) -> None:
 
 
 def secret_id_of(request: Request) -> UUID:
-    text: str = request.path_params["secret_id"]
-    try:
-        if len(text) == _UUID_LENGTH:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise SecretNotFound(text)
+    return id_of(request, "secret_id", SecretNotFound)
 
 
 def _shown(status: int, secret: ShownSecret) -> ASGIResponse:

@@ -27,7 +27,7 @@ from gnomon.api.cron.schemas import (
 from gnomon.api.cron.views import foreseen_view, job_view, put_view
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.cursors import cursor_of, cursor_view
-from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond, shown
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, changed_by, respond, shown
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
 from gnomon.cron.job import CronJob
@@ -217,13 +217,11 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
 )
 async def resume_cron_job(request: Request) -> ASGIResponse:
     context, by, ref = context_of(request), principal_of(request), cron_ref_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return _shown(200, await cron_jobs.resume(change, by, ref), context)
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 def _shown(status: int, job: CronJob, context: Context) -> Answer:

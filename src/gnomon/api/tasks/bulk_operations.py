@@ -8,10 +8,10 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, id_of, principal_of, tenant_of
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.cursors import cursor_of, cursor_view
-from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, changed_by, respond
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.dead_letter_schemas import FingerprintText, read_text
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskFilterQuery
@@ -248,24 +248,16 @@ async def get_bulk_operation(request: Request) -> ASGIResponse:
 )
 async def stop_bulk_operation(request: Request) -> ASGIResponse:
     operation_id = operation_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return answer(200, _shown(await change.bulk.stop(operation_id)))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 def operation_id_of(request: Request) -> UUID:
     """The id in the path. Raises BulkOperationNotFound for text that is no id."""
-    text: str = request.path_params["operation_id"]
-    try:
-        if len(text) == 36:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise BulkOperationNotFound(text)
+    return id_of(request, "operation_id", BulkOperationNotFound)
 
 
 def _view(found: BulkPreview) -> BulkOperationView:

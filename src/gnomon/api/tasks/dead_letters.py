@@ -14,7 +14,7 @@ from gnomon.api.http.requests.cursors import (
     resolved_cursor_of,
     resolved_cursor_view,
 )
-from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, changed_by, respond
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.dead_letter_schemas import (
     DeadGroupPage,
@@ -117,13 +117,11 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
 )
 async def retry_dead_letter(request: Request) -> ASGIResponse:
     rules, by, task_id = context_of(request).rules, principal_of(request), task_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return answer(202, task_view(await dead_letters.retry(change, rules, by, task_id)))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 @Operation(

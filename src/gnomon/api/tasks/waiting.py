@@ -1,6 +1,8 @@
 """Requests that are answered once their task has ended."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from gnomon.api.auth.access import admit_again
 from gnomon.api.context import Request, context_of
@@ -8,6 +10,7 @@ from gnomon.api.http.answers.request_meter import not_measured
 from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.usecases.tasks.end_watch import EndWatch
 
+_T = TypeVar("_T")
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
 
@@ -15,11 +18,30 @@ async def awaited(request: Request, key: TaskKey, seconds: float) -> Task:
     """The task as it is when it has ended, or when the time is over. Raises TaskNotFound,
     Overloaded, WaitersFull."""
     context = context_of(request)
-    task = await context.store.get(key)
-    if seconds == 0 or task.status.has_ended:
-        return task
-    await wait_for_end(request, context.ends, key, seconds)
-    return await context.store.get(key)
+
+    async def read() -> Task:
+        return await context.store.get(key)
+
+    return await read_at_end(
+        request, context.ends, key, seconds, read, lambda task: task.status.has_ended
+    )
+
+
+async def read_at_end(
+    request: Request,
+    ends: EndWatch,
+    key: TaskKey,
+    seconds: float,
+    read: Callable[[], Awaitable[_T]],
+    is_over: Callable[[_T], bool],
+) -> _T:
+    """What `read` gives of a task, a run or a batch when that has ended, or when the time is over.
+    Raises Overloaded, WaitersFull."""
+    found = await read()
+    if seconds == 0 or is_over(found):
+        return found
+    await wait_for_end(request, ends, key, seconds)
+    return await read()
 
 
 async def wait_for_end(request: Request, ends: EndWatch, key: TaskKey, seconds: float) -> None:

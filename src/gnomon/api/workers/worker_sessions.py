@@ -9,7 +9,7 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, header_of, id_of, principal_of, tenant_of
 from gnomon.api.http.answers.request_meter import not_measured
 from gnomon.api.http.bounds.bodies import BODY
 from gnomon.api.http.document.operation import Operation
@@ -202,13 +202,7 @@ def _caller(request: Request) -> SessionCaller:
 
 def _session_id(request: Request) -> UUID:
     """Raises WorkerSessionNotFound for text that is not an id."""
-    text: str = request.path_params["session_id"]
-    try:
-        if len(text) == 36:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise WorkerSessionNotFound(text)
+    return id_of(request, "session_id", WorkerSessionNotFound)
 
 
 async def _hang_up_when_closed(request: Request, polling: PendingPoll) -> None:

@@ -8,14 +8,14 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, id_of, principal_of, tenant_of
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.cursors import cursor_of, cursor_view
-from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, changed_by, respond
 from gnomon.api.http.requests.origins import requested_origin
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import Nothing
-from gnomon.api.tasks.waiting import wait_for_end
+from gnomon.api.tasks.waiting import read_at_end
 from gnomon.api.workflows.batch_views import (
     TaskBatchList,
     TaskBatchReceipt,
@@ -32,7 +32,6 @@ from gnomon.usecases.workflows.batch_requests import CancelBatch, OpenBatch
 from gnomon.workflow.batch import BatchStatus
 
 PATH = "/api/v1/batches"
-_UUID_LENGTH = 36
 BatchWaitSeconds = Annotated[
     float,
     msgspec.Meta(
@@ -114,10 +113,14 @@ async def list_batches(request: Request) -> ASGIResponse:
 async def get_batch(request: Request) -> ASGIResponse:
     asked, context = queried(request, GetBatchQuery), context_of(request)
     key = TaskKey(tenant_of(request), batch_id_of(request))
-    found = await context.batches.get(key.tenant_id, key.id)
-    if asked.wait and found.finished_at is None:
-        await wait_for_end(request, context.batch_ends, key, asked.wait)
-        found = await context.batches.get(key.tenant_id, key.id)
+    found = await read_at_end(
+        request,
+        context.batch_ends,
+        key,
+        asked.wait,
+        lambda: context.batches.get(key.tenant_id, key.id),
+        lambda batch: batch.finished_at is not None,
+    )
     return respond(answer(200, batch_view(found)))
 
 
@@ -135,13 +138,11 @@ async def get_batch(request: Request) -> ASGIResponse:
 )
 async def close_batch(request: Request) -> ASGIResponse:
     batch_id = batch_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return answer(200, batch_view(await change.batches.close(batch_id)))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 @Operation(
@@ -158,25 +159,17 @@ async def close_batch(request: Request) -> ASGIResponse:
 )
 async def cancel_batch(request: Request) -> ASGIResponse:
     batch_id, by = batch_id_of(request), principal_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    asked = decoded(body, CancelBatch)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, asked: CancelBatch) -> Answer:
         found = await batches.cancel_batch(change, by, batch_id, interrupt=asked.interrupt)
         return answer(200, batch_view(found))
 
-    return await changed(request, body, act)
+    return await changed_by(request, CancelBatch, act)
 
 
 def batch_id_of(request: Request) -> UUID:
     """The id in the path. Raises BatchNotFound for text that is no id."""
-    text: str = request.path_params["batch_id"]
-    try:
-        if len(text) == _UUID_LENGTH:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise BatchNotFound(text)
+    return id_of(request, "batch_id", BatchNotFound)
 
 
 router = Router(

@@ -9,14 +9,14 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, id_of, principal_of, tenant_of
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.cursors import cursor_of, cursor_view
-from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, changed_by, respond
 from gnomon.api.http.requests.origins import requested_origin
 from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
-from gnomon.api.tasks.waiting import wait_for_end
+from gnomon.api.tasks.waiting import read_at_end
 from gnomon.api.workflows.views import (
     NodeOutputView,
     WorkflowRunList,
@@ -131,10 +131,14 @@ async def list_workflow_runs(request: Request) -> ASGIResponse:
 async def get_workflow_run(request: Request) -> ASGIResponse:
     asked, context = queried(request, GetRunQuery), context_of(request)
     key = TaskKey(tenant_of(request), run_id_of(request))
-    found = await context.workflows.get_run(key.tenant_id, key.id)
-    if asked.wait and not found.run.stands:
-        await wait_for_end(request, context.run_ends, key, asked.wait)
-        found = await context.workflows.get_run(key.tenant_id, key.id)
+    found = await read_at_end(
+        request,
+        context.run_ends,
+        key,
+        asked.wait,
+        lambda: context.workflows.get_run(key.tenant_id, key.id),
+        lambda read: read.run.stands,
+    )
     return respond(answer(200, run_view(found)))
 
 
@@ -152,15 +156,13 @@ async def get_workflow_run(request: Request) -> ASGIResponse:
 )
 async def cancel_workflow_run(request: Request) -> ASGIResponse:
     run_id, by = run_id_of(request), principal_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    asked = decoded(body, CancelWorkflowRun)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, asked: CancelWorkflowRun) -> Answer:
         end = runs.roll_back if asked.rollback else runs.cancel
         found = await end(change, by, run_id, interrupt=asked.interrupt)
         return answer(200, run_view(found))
 
-    return await changed(request, body, act)
+    return await changed_by(request, CancelWorkflowRun, act)
 
 
 @Operation(
@@ -177,14 +179,12 @@ async def cancel_workflow_run(request: Request) -> ASGIResponse:
 )
 async def roll_back_workflow_run(request: Request) -> ASGIResponse:
     run_id, by = run_id_of(request), principal_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    asked = decoded(body, RollBackWorkflowRun)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, asked: RollBackWorkflowRun) -> Answer:
         found = await runs.roll_back(change, by, run_id, interrupt=asked.interrupt)
         return answer(200, run_view(found))
 
-    return await changed(request, body, act)
+    return await changed_by(request, RollBackWorkflowRun, act)
 
 
 @Operation(
@@ -273,24 +273,16 @@ async def get_node_output(request: Request) -> ASGIResponse:
 
 async def _pause(request: Request, *, paused: bool) -> ASGIResponse:
     run_id, by = run_id_of(request), principal_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return answer(200, run_view(await runs.pause(change, by, run_id, paused=paused)))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 def run_id_of(request: Request) -> UUID:
     """The id in the path. Raises WorkflowRunNotFound for text that is no id."""
-    text: str = request.path_params["run_id"]
-    try:
-        if len(text) == 36:
-            return UUID(text)
-    except ValueError:
-        pass
-    raise WorkflowRunNotFound(text)
+    return id_of(request, "run_id", WorkflowRunNotFound)
 
 
 router = Router(

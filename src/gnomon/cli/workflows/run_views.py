@@ -2,17 +2,14 @@
 
 import shutil
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-
-import typer
 
 from gnomon.cli.shared import output
 from gnomon.cli.shared.output import age, moment
 from gnomon.cli.shared.tables import Column, Fit
-from gnomon.cli.shared.waiting import ABSENT, INTERRUPTED
+from gnomon.cli.shared.waiting import goes_on, states
 from gnomon.cli.workflows.run_tree import TreeLine, counted, fitted, tree
 
 if TYPE_CHECKING:
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED", "ROLLED_BACK")
-_LOOK_SECONDS = 1.0  # between two looks, at the most
 _HEADING = 3  # lines above and below the tree
 _RUNS = (
     Column("id", Fit.ID),
@@ -81,22 +77,29 @@ def show(run: "Json") -> None:
 async def watch(client: "DocumentClient", run_id: str, *, quiet: bool) -> "Json":
     """The run once it has ended, or a dead letter holds it up. Until then its tree is drawn anew on
     a terminal, unless `quiet`."""
-    with _goes_on(run_id):
+
+    async def read(seconds: float | None) -> "Json":
+        found: Json = await client.get_workflow_run(run_id, wait=seconds)
+        return found
+
+    looks = states(read, lambda run: run["status"] in OVER)
+    show = f"workflows runs show {run_id} --watch"
+    with goes_on("run", show, f"workflows runs cancel {run_id}"):
         if quiet or not sys.stdout.isatty():
-            async for run in _states(client, run_id):
+            async for run in looks:
                 last = run
             return last
-        return await _drawn(client, run_id)
+        return await _drawn(looks)
 
 
-async def _drawn(client: "DocumentClient", run_id: str) -> "Json":
+async def _drawn(looks: AsyncIterator["Json"]) -> "Json":
     # Here and not above: few commands need it.
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     with Live(console=Console(), auto_refresh=False, transient=True) as live:
-        async for run in _states(client, run_id):
+        async for run in looks:
             size = shutil.get_terminal_size()
             text = Text("\n", no_wrap=True)
             for line in screen(run, now(), size.columns, size.lines):
@@ -113,43 +116,6 @@ def screen(run: "Json", at: datetime, width: int, height: int) -> list[TreeLine]
     heading = f"{_named(run)}  {run['status']}, for {since}"
     nodes = fitted(tree(run["nodes"], at, width), height - _HEADING)
     return [TreeLine(heading, run["status"]), *nodes, TreeLine(counted(run["nodes"]), "")]
-
-
-async def _states(client: "DocumentClient", run_id: str) -> AsyncIterator["Json"]:
-    """The run once a second until it has ended. It goes on when the API does not answer for a
-    while."""
-    from gnomon.clock import SystemClock
-
-    clock = SystemClock()
-    run = await client.get_workflow_run(run_id)
-    yield run
-    lost = False
-    while run["status"] not in OVER:
-        await clock.sleep(_LOOK_SECONDS)
-        try:
-            run = await client.get_workflow_run(run_id)
-        except ABSENT as error:
-            if not lost:
-                output.note(f"{error}; trying again")
-            lost = True
-            continue
-        lost = False
-        yield run
-
-
-@contextmanager
-def _goes_on(run_id: str) -> Iterator[None]:
-    """At Ctrl-C, says that only the watching has ended. (asyncio cancels what runs.)"""
-    import asyncio
-
-    try:
-        yield
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        output.note(
-            f"stopped watching; the run goes on: gnomon workflows runs show {run_id} --watch\n"
-            f"  to stop it as well: gnomon workflows runs cancel {run_id}"
-        )
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _named(run: "Json") -> str:

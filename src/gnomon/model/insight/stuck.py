@@ -17,7 +17,8 @@ from enum import StrEnum
 
 import msgspec
 
-from gnomon.model.insight.explanation import Circumstances, explain
+from gnomon.model.insight.circumstances import Circumstances
+from gnomon.model.insight.explanation import explain
 from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.task import Task
 

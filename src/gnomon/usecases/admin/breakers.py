@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gnomon.model.insight.explanation import OpenBreaker
+from gnomon.model.insight.circumstances import OpenBreaker
 from gnomon.store.ports.insight.stats import CappedCount, DueFlows
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 

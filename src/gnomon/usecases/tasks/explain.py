@@ -4,7 +4,8 @@ import msgspec
 
 from gnomon.model.fleet.crowding import LaneKey
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.model.insight.explanation import Circumstances, Explanation, explain, has_ended
+from gnomon.model.insight.circumstances import Circumstances
+from gnomon.model.insight.explanation import Explanation, explain, has_ended
 from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.rules import TenantRules

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 from litestar.response.base import ASGIResponse
@@ -12,11 +13,14 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
 from gnomon.api.http.answers.problems import RequestError
 from gnomon.api.http.document.operation import JSON, operation_of
+from gnomon.api.http.requests.reading import decoded, read_body
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.work.tasks import Once
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 
+_B = TypeVar("_B", bound=msgspec.Struct)
 HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
 
@@ -129,6 +133,21 @@ async def changed(
             found = await act(change)
             change.answer = kept(found)
     return respond(shown(request, found, again=again), again=again, headers=headers)
+
+
+async def changed_by(
+    request: Request,
+    kind: type[_B],
+    act: Callable[[PostgresTaskChange, _B], Awaitable[Answer]],
+) -> ASGIResponse:
+    """The same for a request with a small body of this kind."""
+    body = await read_body(request, OVERHEAD_BYTES)
+    asked = decoded(body, kind)
+
+    async def act_on(change: PostgresTaskChange) -> Answer:
+        return await act(change, asked)
+
+    return await changed(request, body, act_on)
 
 
 def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:

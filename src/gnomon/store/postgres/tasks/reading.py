@@ -13,7 +13,7 @@ from gnomon.model.fleet.pool import Work, handled_for
 from gnomon.model.fleet.shard import owner, shard_of
 from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.model.ids import lowest_id
-from gnomon.model.insight.explanation import (
+from gnomon.model.insight.circumstances import (
     COUNTED_AHEAD,
     Circumstances,
     FailingChore,
@@ -117,23 +117,23 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, running, starts),
         failing=tuple(FailingChore(**row) for row in (*own, *common)),
-        waits_for=tuple(
-            WaitedFor(
-                row["node"],
-                row["task_id"],
-                row["dead"],
-                row["spawned"],
-                row["unended"],
-                row["dead_below"],
-            )
-            for row in waited
-            if row["node"] is not None
-        ),
-        run_paused=any(row["paused"] for row in waited),
-        waits_signal=next((row["signal"] for row in waited), None),
-        waits_until=next((row["until"] for row in waited), None),
+        **_waits(waited),
         waits_batch=None if batch is None else why_waits(batch_of(batch), batch["callback"]),
     )
+
+
+def _waits(waited: Sequence[asyncpg.Record]) -> dict[str, Any]:
+    """What a node of a workflow waits for, as fields of Circumstances."""
+    names = ("node", "task_id", "dead", "spawned", "unended", "dead_below")
+    first = waited[0] if waited else {"signal": None, "until": None}
+    return {
+        "waits_for": tuple(
+            WaitedFor(*(row[name] for name in names)) for row in waited if row["node"] is not None
+        ),
+        "run_paused": any(row["paused"] for row in waited),
+        "waits_signal": first["signal"],
+        "waits_until": first["until"],
+    }
 
 
 async def open_breakers(database: Database, tenant_id: str) -> list[OpenBreaker]:
