@@ -307,6 +307,6 @@ def test_settings_that_would_let_others_in_are_refused(
     file = tmp_path / "jwks.json"
     file.write_bytes(KEYS)
     clock = SystemClock()
-    directory = TenantCache(PostgresTenantReader(Database("", 1), with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(Database("", 1)), clock, {})
     with pytest.raises(ValueError, match=words):
         tokens_of(settings_with(**(settings(str(file)) | change)).auth, directory, clock)

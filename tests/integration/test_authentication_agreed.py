@@ -54,7 +54,7 @@ async def test_an_api_that_was_started_before_serves_no_more(api: Api, database:
 
 async def test_guards_follow_the_database(database: Database) -> None:
     await make_tenant(database, "acme")
-    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), SystemClock(), {})
+    directory = TenantCache(PostgresTenantReader(database), SystemClock(), {})
     guards = Guards(directory, ("10.1.0.0/16",))
     assert guards.of("acme") is not None, "until it is known"
     await directory.load()

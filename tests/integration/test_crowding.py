@@ -89,9 +89,7 @@ async def test_who_has_more_than_its_share_of_all_is_refused_first(
     await fill(connection, "other", 30)
     async with serving(database_dsn, sharing_max_ready_tasks=20) as api:
         await asyncio.gather(*(call(api, "POST", TASKS, 202, LOW) for _ in range(5)))
-        directory = TenantCache(
-            PostgresTenantReader(database, with_schemas=False), SystemClock(), {}
-        )
+        directory = TenantCache(PostgresTenantReader(database), SystemClock(), {})
 
         async def is_known() -> bool:
             await directory.load()
@@ -106,7 +104,7 @@ async def test_who_has_more_than_its_share_of_all_is_refused_first(
 async def test_one_process_looks_and_what_it_said_ends_with_it(
     database: Database, connection: Connection
 ) -> None:
-    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), SystemClock(), {})
+    directory = TenantCache(PostgresTenantReader(database), SystemClock(), {})
     await directory.load()
     await fill(connection, "default", 4_000)
     watches = [

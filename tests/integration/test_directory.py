@@ -33,7 +33,7 @@ async def store(connection: Connection, database: Database) -> Watched:
     for name in ("acme", "zed"):
         await connection.execute(TENANT, name, '{"cron_jobs": 3}')
         await connection.execute(TYPE, name, "mail", '{"type": "object"}')
-    return Watched(database, with_schemas=True)
+    return Watched(database)
 
 
 @pytest.fixture

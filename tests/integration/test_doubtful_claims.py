@@ -81,7 +81,7 @@ class Stage:
         self.agenda = Agenda(FairQueue(), clock.now(), settings.window)
         self.scanner = Scanner(self.store, self.agenda, clock, settings)
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
-        self.directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
+        self.directory = TenantCache(PostgresTenantReader(database), clock, {})
         held = HeldTasks(SuspectRoom(1, 10))
         self.permits = Permits(self.directory, self.agenda, held, clock)
         self.pipe = pipe = MemoryPipe(10, lambda: None)

@@ -48,7 +48,7 @@ class Worker:
 
     async def start(self) -> "Worker":
         clock = SystemClock()
-        tenants = PostgresTenantReader(self._database, with_schemas=False)
+        tenants = PostgresTenantReader(self._database)
         directory = TenantCache(tenants, clock, {})
         await directory.load()
         settings = settings_with(node_app=PATH)

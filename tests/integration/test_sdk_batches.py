@@ -71,6 +71,20 @@ async def test_a_block_opens_and_closes_it(
     assert told[-1] == ("mended", 1)
 
 
+async def test_each_of_many_is_followed_by_its_own(g: VirtualGnomon) -> None:
+    broken["below"] = 2
+    await app.submit_many(
+        resize.options(
+            on_success=tell.prepare("resized", n), on_failure=tell.prepare("kept", n)
+        ).prepare(n)
+        for n in (1, 2, 3)
+    )
+    await g.drain()
+    assert sorted(told) == [("kept", 1), ("resized", 2), ("resized", 3)]
+    with pytest.raises(InvalidOption, match="callbacks are submitted by the API"):
+        resize.options(on_success=tell.prepare("x", 1), connection=object())  # type: ignore[arg-type]
+
+
 async def test_a_block_that_raises_cancels_it(g: VirtualGnomon) -> None:
     batch = app.batch(on_complete=tell.prepare("never", 0))
     with pytest.raises(InvalidOption, match="not open yet"):

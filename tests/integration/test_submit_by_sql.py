@@ -312,6 +312,13 @@ async def test_it_knows_the_fields_of_the_api(app: Connection) -> None:
     assert set(known) == set(SubmitTask.__struct_fields__) - {"batch_id"}
 
 
+async def test_what_only_the_api_takes_is_refused_as_such(app: Connection) -> None:
+    for field in ("on_success", "on_failure", "batch_id"):
+        error = await refused(app, {"task_type": "t", field: {"task_type": "t"}})
+        assert error.sqlstate == INVALID
+        assert str(error).startswith(f"/{field}: is not for gnomon.submit: callbacks and members")
+
+
 async def test_a_message_says_where_and_what_would_be_right(app: Connection) -> None:
     error = await refused(app, {"task_type": "t", "priority": "urgent"})
     assert str(error) == '/priority: must be one of CRITICAL, HIGH, MEDIUM, LOW, got "urgent"'

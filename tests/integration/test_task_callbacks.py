@@ -1,7 +1,9 @@
 """Callbacks of plain tasks: workflows of one edge."""
 
 from typing import Any
+from uuid import UUID
 
+import pytest
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.nodes import running_node
 from tests.integration.workflow_calls import RUNS, failing, node, once, statuses
@@ -49,6 +51,56 @@ async def test_a_failure_is_followed_at_once(api: Api, database_dsn: str) -> Non
             return statuses(found)["on_failure"] == "COMPLETED"
 
         await eventually(told)
+
+
+async def run_of(api: Api, task_id: str) -> Any:
+    task = await call(api, "GET", f"{TASKS}/{task_id}", 200)
+    return {"run_id": task["workflow_run_id"]}
+
+
+async def test_each_task_of_many_is_followed_by_its_own(api: Api, database_dsn: str) -> None:
+    good = plain(payload={"returns": 7}) | {
+        "on_success": plain(payload={"of": "{{nodes.task.result}}"}), "on_failure": plain(),
+        "idempotency_key": "good",
+    }  # fmt: skip
+    bad = {each: value for each, value in failing().items() if each != "after"}
+    bad |= {"on_success": plain(), "on_failure": plain(payload={"run": "{{run.id}}"})}
+    body = {"tasks": [good, plain(), bad, good]}
+    made = (await call(api, "POST", f"{TASKS}/batch", 202, body))["tasks"]
+    assert made[3]["task_id"] == made[0]["task_id"]
+    again = (await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [good]}))["tasks"]
+    alone = await call(api, "POST", TASKS, 202, good)
+    assert again[0]["task_id"] == alone["task_id"] == made[0]["task_id"]
+    runs = (await call(api, "GET", RUNS, 200))["runs"]
+    assert len(runs) == 2, "one for each task with callbacks, however often it is submitted"
+    async with running_node(database_dsn):
+        done = await once(api, await run_of(api, made[0]["task_id"]), "SUCCEEDED")
+        assert statuses(done)["on_failure"] == "SKIPPED"
+        held = await run_of(api, made[2]["task_id"])
+
+        async def told() -> Any:
+            found = statuses(await call(api, "GET", f"{RUNS}/{held['run_id']}", 200))
+            return found["on_failure"] == "COMPLETED" and found
+
+        assert (await eventually(told))["on_success"] == "BLOCKED"
+        assert (await call(api, "GET", f"{TASKS}/{made[1]['task_id']}", 200))[
+            "workflow_run_id"
+        ] is None
+    ids = {each["node"]: UUID(each["task_id"]) for each in done["nodes"]}
+    assert (await call(api, "GET", f"{TASKS}/{ids['on_success']}", 200))["payload"]["of"] == 7
+
+
+async def test_callbacks_count_among_the_tasks_of_a_batch(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gnomon.usecases.tasks.submit_batch.MOST_TASKS_A_BATCH", 3)
+    one = plain() | {"on_success": plain()}
+    problem = await call(api, "POST", f"{TASKS}/batch", 422, {"tasks": [one, one]})
+    assert problem["errors"][0]["pointer"] == "/tasks/1"
+    await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [one, plain()]})
+    wrong = plain() | {"on_failure": plain() | {"delay_seconds": 1}}
+    problem = await call(api, "POST", f"{TASKS}/batch", 422, {"tasks": [plain(), wrong]})
+    assert problem["errors"][0]["pointer"] == "/tasks/1/on_failure/delay_seconds"
 
 
 async def test_callbacks_that_make_no_sense_are_refused(api: Api) -> None:

@@ -61,7 +61,7 @@ def store(database: Database) -> PostgresTasks:
 @pytest.fixture
 async def rules(database: Database) -> TenantRules:
     clock = SystemClock()
-    directory = TenantCache(PostgresTenantReader(database, with_schemas=True), clock, {})
+    directory = TenantCache(PostgresTenantReader(database), clock, {})
     await directory.load()
     return TenantRules(clock, directory, Guards(directory, ()), 1000)
 

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
 
 import msgspec
 from litestar.response.base import ASGIResponse
@@ -33,21 +34,27 @@ from gnomon.model.tasks.lifecycle import State, status_of
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.work.tasks import NewTask, Once, Receipt
+from gnomon.store.ports.work.workflows import NewWorkflowRun
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.text_check import given_origin
 from gnomon.usecases.tasks.submit_batch import accept_all, check_all_own, store_all
 from gnomon.usecases.tasks.task_requests import SubmitBatch, SubmitTask
+from gnomon.usecases.workflows.callbacks import TASK
 
 
 class _RawBatch(msgspec.Struct):
     tasks: list[msgspec.Raw]
 
 
-# A new task, or the receipt of one that was stored before.
 _MOST_WARNINGS = 20
-
+# A new task, or the receipt of one that was stored before.
 _Prepared: TypeAlias = NewTask | Receipt
+
+
+class _PreparedBatch(NamedTuple):
+    tasks: list[_Prepared]
+    runs: Mapping[UUID, NewWorkflowRun]  # of those with callbacks, by the ids of these
 
 
 @Operation(
@@ -92,7 +99,7 @@ async def _submit(request: Request, body: bytes, origin: Origin | None) -> ASGIR
     headers: dict[str, str] = {}
 
     async def store(change: PostgresTaskChange) -> list[Receipt]:
-        receipts = await store_all(change, prepared)
+        receipts = await store_all(change, prepared.tasks, prepared.runs)
         paces = (receipt.pace for receipt in reversed(receipts) if receipt.pace is not None)
         headers.update(pace_headers(next(paces, None)))
         return receipts
@@ -101,10 +108,10 @@ async def _submit(request: Request, body: bytes, origin: Origin | None) -> ASGIR
         # Others of the tenant may wait for this transaction: the answer is made afterwards.
         async with context.store.change(by.tenant_id) as change:
             receipts = await store(change)
-        return respond(_answer(prepared, receipts, context), headers=headers)
+        return respond(_answer(prepared.tasks, receipts, context), headers=headers)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        return _answer(prepared, await store(change), context)
+        return _answer(prepared.tasks, await store(change), context)
 
     return await changed(request, body, act, headers)
 
@@ -115,7 +122,7 @@ def _prepare(
     rules: TenantRules,
     known: Mapping[Once, bytes],
     origin: Origin | None,
-) -> list[_Prepared]:
+) -> _PreparedBatch:
     """The tasks of a batch, but for those whose answers are known. Raises InvalidTask."""
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, asked)
@@ -127,15 +134,20 @@ def _prepare(
                 before[index] = _receipt(known[once])
     origin = given_origin(asked.correlation_id, origin)
     prepared: list[_Prepared] = []
-    for index, submission in enumerate(accept_all(rules, by, asked.tasks, before, origin)):
-        if submission is None:
+    runs: dict[UUID, NewWorkflowRun] = {}
+    for index, accepted in enumerate(accept_all(rules, by, asked.tasks, before, origin)):
+        if accepted is None:
             prepared.append(before[index])
-        elif submission.idempotency_key is None:
-            prepared.append(NewTask(submission))
+            continue
+        task, run = accepted
+        if run is not None:
+            runs[task.id] = run
+        if task.idempotency_key is None:
+            prepared.append(NewTask(task))
         else:
-            once = once_of(submission.idempotency_key, "POST", PATH, bytes(raw[index]))
-            prepared.append(NewTask(submission, once, _kept(submission, rules.clock.now())))
-    return prepared
+            once = once_of(task.idempotency_key, "POST", PATH, bytes(raw[index]))
+            prepared.append(NewTask(task, once, _kept(task, run, rules.clock.now())))
+    return _PreparedBatch(prepared, runs)
 
 
 def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
@@ -159,9 +171,11 @@ def _repeated(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once
     return None if key is None else repeated(key, "POST", PATH, bytes(raw[index]))
 
 
-def _kept(submission: Submission, now: datetime) -> bytes:
-    bare = msgspec.structs.replace(submission, payload=None)
-    return kept(answer(202, new_view(bare, now)))
+def _kept(submission: Submission, run: NewWorkflowRun | None, now: datetime) -> bytes:
+    view = new_view(msgspec.structs.replace(submission, payload=None), now)
+    if run is not None:
+        view = msgspec.structs.replace(view, workflow_run_id=run.id, node=TASK)
+    return kept(answer(202, view))
 
 
 def _receipt(replay: bytes) -> Receipt:

@@ -18,6 +18,7 @@ from gnomon.api.http.requests.idempotency import (
     Answer,
     answer,
     changed,
+    changed_by,
     kept,
     key_of,
     once_of,
@@ -61,9 +62,8 @@ from gnomon.store.ports.work.tasks import NewTask, Once
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.submit import AnsweredBefore, accept
-from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
+from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask, SubmitWithCallbacks
 from gnomon.usecases.workflows import callbacks
-from gnomon.usecases.workflows.callbacks import SubmitWithCallbacks
 
 PATH = "/api/v1/tasks"
 INCLUDED_EXECUTIONS = 50
@@ -129,7 +129,7 @@ async def _submit_with_callbacks(
     once: Once | None,
 ) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
-    run = callbacks.accept_callbacks(context.rules, by, asked, submission)
+    run, _ = callbacks.accept_callbacks(context.rules, by, asked, submission)
     view = msgspec.structs.replace(view, workflow_run_id=run.id, node=callbacks.TASK)
     async with context.store.change(by.tenant_id, once) as change:
         if change.replay is not None:
@@ -290,13 +290,11 @@ async def delete_task(request: Request) -> ASGIResponse:
 )
 async def cancel_task(request: Request) -> ASGIResponse:
     by, task_id = principal_of(request), task_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    asked = decoded(body, CancelTask)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, asked: CancelTask) -> Answer:
         return _shown(200, await change_task.cancel(change, by, task_id, interrupt=asked.interrupt))
 
-    return await changed(request, body, act)
+    return await changed_by(request, CancelTask, act)
 
 
 @Operation(
@@ -313,13 +311,11 @@ async def cancel_task(request: Request) -> ASGIResponse:
 )
 async def pause_task(request: Request) -> ASGIResponse:
     by, task_id = principal_of(request), task_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return _shown(200, await change_task.pause(change, by, task_id))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 @Operation(
@@ -336,13 +332,11 @@ async def pause_task(request: Request) -> ASGIResponse:
 )
 async def resume_task(request: Request) -> ASGIResponse:
     by, task_id = principal_of(request), task_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return _shown(200, await change_task.resume(change, by, task_id))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 @Operation(
@@ -360,13 +354,11 @@ async def resume_task(request: Request) -> ASGIResponse:
 )
 async def retry_task(request: Request) -> ASGIResponse:
     rules, by, task_id = context_of(request).rules, principal_of(request), task_id_of(request)
-    body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
 
-    async def act(change: PostgresTaskChange) -> Answer:
+    async def act(change: PostgresTaskChange, _: Nothing) -> Answer:
         return _shown(202, await change_task.retry(change, rules, by, task_id))
 
-    return await changed(request, body, act)
+    return await changed_by(request, Nothing, act)
 
 
 def _shown(status: int, task: Task | Submission) -> Answer:

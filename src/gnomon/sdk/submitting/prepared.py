@@ -38,8 +38,8 @@ class SubmitFields(TaskFields, total=False):
     no longer worth running, a `key` that submitting it again gives the same task, a
     `correlation_id` what it belongs to. A `connection` of the program's own makes the task a part
     of the transaction that is open on it. `on_success` and `on_failure` are what `prepare` gave: it
-    runs when the task has succeeded, or when its retries are spent; such tasks are submitted one by
-    one. A `batch` that is open, or its id, is what the task is put into."""
+    runs when the task has succeeded, or when its retries are spent. A `batch` that is open, or its
+    id, is what the task is put into."""
 
     delay: Duration
     at: datetime
@@ -223,6 +223,8 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
         if option in options:
             if not isinstance(options[option], Prepared):
                 raise ValueError(f"{option}= must be what prepare() of a handler gives")
+            if "connection" in options:
+                raise ValueError(f"{option}= and connection=: callbacks are submitted by the API")
             fields[option] = options[option].spec
     if "batch" in options:
         if "connection" in options:

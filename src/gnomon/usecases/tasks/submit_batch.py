@@ -1,33 +1,46 @@
 """Accepts and stores many submissions at once: all or none."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
 
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
-from gnomon.store.ports.work.tasks import NewTask, Receipt
+from gnomon.store.ports.work.tasks import MOST_CHECK_STEPS, NewTask, Receipt
+from gnomon.store.ports.work.workflows import NewWorkflowRun
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.crowd_check import check_crowd
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.submit import allowed, check_own
-from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.tasks.task_requests import (
+    MOST_TASKS_A_BATCH,
+    SubmitTask,
+    SubmitWithCallbacks,
+)
+from gnomon.usecases.workflows.callbacks import accept_callbacks, follow
 
-MOST_WORK = 200_000_000  # steps of payload checks
+
+class AcceptedTask(NamedTuple):
+    """A task to store, and the run that it is with its callbacks, where it has some."""
+
+    task: Submission
+    run: NewWorkflowRun | None = None
 
 
 def accept_all(
     rules: TenantRules,
     by: Principal,
-    tasks: Sequence[SubmitTask],
+    tasks: Sequence[SubmitWithCallbacks],
     known: Container[int] = (),
     origin: Origin | None = None,
-) -> Iterator[Submission | None]:
+) -> Iterator[AcceptedTask | None]:
     """The tasks to store, in order; None at the indexes in `known`, which were stored before.
     Raises InvalidTask, with the place, and LaneCrowded. Thousands of tasks take a while: run it in
     a thread."""
-    work = 0
+    work = more = 0
     for index, asked in enumerate(tasks):
         if index in known:
             yield None
@@ -37,12 +50,19 @@ def accept_all(
             submission = allowed(rules, by, asked, now, asked.idempotency_key, origin)
             check_crowd(rules.directory, submission, now)
             work += check_schema_in_thread(rules, by.tenant_id, asked.task_type, submission.payload)
+            run = None
+            if asked.has_callbacks:
+                run, checked = accept_callbacks(rules, by, asked, submission)
+                work, more = work + checked, more + len(run.nodes) - 1
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error
-        if work > MOST_WORK:
+        if work > MOST_CHECK_STEPS:
             detail = "takes too long to check with those before it; send fewer at once"
             raise InvalidTask(detail, f"/tasks/{index}/payload")
-        yield submission
+        if more + len(tasks) > MOST_TASKS_A_BATCH:
+            detail = f"with callbacks these are more than {MOST_TASKS_A_BATCH}; send fewer at once"
+            raise InvalidTask(detail, f"/tasks/{index}")
+        yield AcceptedTask(submission, run)
 
 
 def check_all_own(by: Principal, tasks: Sequence[SubmitTask]) -> None:
@@ -56,10 +76,13 @@ def check_all_own(by: Principal, tasks: Sequence[SubmitTask]) -> None:
 
 
 async def store_all(
-    change: PostgresTaskChange, tasks: Sequence[NewTask | Receipt]
+    change: PostgresTaskChange,
+    tasks: Sequence[NewTask | Receipt],
+    runs: Mapping[UUID, NewWorkflowRun],
 ) -> list[Receipt]:
-    """Stores the new tasks among these; a receipt stands for one that was stored before. Raises
-    InvalidTask, with the place, for a key that was used with a different task."""
+    """Stores the new tasks among these, those with callbacks as `runs`, by their ids; a receipt
+    stands for one that was stored before. Raises InvalidTask, with the place, for a key that was
+    used with a different task."""
     stored = iter(await change.insert([new for new in tasks if isinstance(new, NewTask)]))
     receipts = [next(stored) if isinstance(new, NewTask) else new for new in tasks]
     for index, receipt in enumerate(receipts):
@@ -68,4 +91,8 @@ async def store_all(
                 "this key was used before with a different task; nothing of the batch was stored",
                 f"/tasks/{index}/idempotency_key",
             )
+    new = [each.task_id for each in receipts if each.replay is None]
+    begun = [runs[task_id] for task_id in new if task_id in runs]
+    if begun:
+        await follow(change, begun)
     return receipts

@@ -100,10 +100,24 @@ class SubmitTask(TemplateBody):
     retry_of: UUID | None = None  # the task that it repeats, as it was or with changes
 
 
-class SubmitBatch(Strict):
-    """Tasks that are stored together, all or none."""
+class SubmitWithCallbacks(SubmitTask):
+    """A task to be run, and what follows its success or its failure: tasks whose payload may read
+    `{{nodes.task.result}}`."""
 
-    tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
+    on_success: SubmitTask | None = None
+    on_failure: SubmitTask | None = None
+
+    @property
+    def has_callbacks(self) -> bool:
+        return self.on_success is not None or self.on_failure is not None
+
+
+class SubmitBatch(Strict):
+    """Tasks that are stored together, all or none; with their callbacks at most as many."""
+
+    tasks: Annotated[
+        list[SubmitWithCallbacks], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)
+    ]
     correlation_id: CorrelationId | None = None  # of those that have none of their own
 
 

@@ -1,6 +1,7 @@
 """Callbacks of a plain task: a run of a workflow of one edge each, to what follows its success and
 to what follows its failure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gnomon.access.principal import Principal
@@ -11,7 +12,7 @@ from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.tasks.task_requests import SubmitTask, SubmitWithCallbacks
 from gnomon.usecases.workflows.node_tasks import NodeTasks, Requested
 from gnomon.usecases.workflows.workflow_requests import WorkflowNodeBody
 from gnomon.workflow.graph import Graph, GraphNode, When
@@ -21,18 +22,6 @@ TASK = "task"  # the node that the callbacks come after
 _RULES = {"on_success": When.ALL_SUCCEEDED, "on_failure": When.ANY_FAILED}
 
 
-class SubmitWithCallbacks(SubmitTask):
-    """A task to be run, and what follows its success or its failure: tasks whose payload may read
-    `{{nodes.task.result}}`."""
-
-    on_success: SubmitTask | None = None
-    on_failure: SubmitTask | None = None
-
-    @property
-    def has_callbacks(self) -> bool:
-        return self.on_success is not None or self.on_failure is not None
-
-
 class _Callback(NamedTuple):
     name: str
     body: SubmitTask
@@ -40,8 +29,9 @@ class _Callback(NamedTuple):
 
 def accept_callbacks(
     rules: TenantRules, by: Principal, asked: SubmitWithCallbacks, task: Submission
-) -> NewWorkflowRun:
-    """The run that a task with callbacks is. Raises InvalidTask, with the place."""
+) -> tuple[NewWorkflowRun, int]:
+    """The run that a task with callbacks is, and the steps that checking their payloads took.
+    Raises InvalidTask, with the place."""
     if task.batch_id is not None:
         raise InvalidTask("give batch_id or callbacks of the task's own, not both", "/batch_id")
     given = [
@@ -65,7 +55,7 @@ def accept_callbacks(
         except InvalidTask as error:
             raise error.within(f"/{name}") from error
         nodes.append(NewNode(name, graph[name], made, template))
-    return NewWorkflowRun(
+    run = NewWorkflowRun(
         tenant_id=by.tenant_id,
         id=run_id,
         nodes=nodes,
@@ -73,10 +63,19 @@ def accept_callbacks(
         created_at=now,
         created_by=by.name,
     )
+    return run, tasks.work
 
 
 async def start(change: PostgresTaskChange, run: NewWorkflowRun) -> None:
     """Stores the task and its callbacks. Raises QuotaExceeded."""
-    await change.insert([NewTask(each.task) for each in run.nodes])
-    change.due[:] = [entry for entry in change.due if entry.key.id == run.nodes[0].task.id]
-    await change.workflows.insert(run)
+    await change.insert([NewTask(run.nodes[0].task)])
+    await follow(change, [run])
+
+
+async def follow(change: PostgresTaskChange, runs: Sequence[NewWorkflowRun]) -> None:
+    """Stores the callbacks of tasks that this transaction has stored. Raises QuotaExceeded."""
+    callbacks = [each.task for run in runs for each in run.nodes[1:]]
+    due = len(change.due)
+    await change.insert([NewTask(each) for each in callbacks])
+    del change.due[due:]  # they wait for their turn
+    await change.workflows.insert_alike(runs)

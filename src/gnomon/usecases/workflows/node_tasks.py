@@ -36,6 +36,7 @@ from gnomon.workflow.wait import NodeWait
 
 _NOT_OF_NODES = (
     "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key", "batch_id",
+    "retry_of",
 )  # fmt: skip
 _TASK_FIELDS = SubmitTask.__struct_fields__
 
@@ -72,7 +73,7 @@ class NodeTasks:
 
     def task_of(self, name: str, body: WorkflowNodeBody) -> tuple[Submission, bytes | None]:
         """The task, and the template of what its turn decides, if there is any."""
-        check_no_times(body, "they start when their turn has come")
+        check_no_times(body, "nodes", "they start when their turn has come, and once")
         fields = {each: getattr(body, each) for each in _TASK_FIELDS}
         fields["task_type"] = body.task_type or name
         if body.wait_for is not None:
@@ -104,7 +105,7 @@ class NodeTasks:
 
     def compensation_of(self, name: str, body: SubmitTask) -> tuple[Submission, bytes | None]:
         """What undoes a node: it may read the results of the node and of those above it."""
-        check_no_times(body, "what undoes them starts in a rollback")
+        check_no_times(body, "nodes", "what undoes them starts in a rollback, and once")
         task = allowed(self._rules, self._by, body, self._now, None, self._origin)
         template = self._template(name, msgspec.UNSET, task, itself=True)
         return self._with_template(task, template)
@@ -188,11 +189,11 @@ class NodeTasks:
         return bool(self._above[name] >> self._places[parent] & 1)
 
 
-def check_no_times(body: SubmitTask, why: str) -> None:
-    """Raises InvalidTask for what no task of a run can have."""
+def check_no_times(body: SubmitTask, whom: str, why: str) -> None:
+    """Raises InvalidTask for what no task can have that waits for others."""
     for field in _NOT_OF_NODES:
         if getattr(body, field) not in (None, msgspec.UNSET):
-            raise InvalidTask(f"is not for nodes: {why}", f"/{field}")
+            raise InvalidTask(f"is not for {whom}: {why}", f"/{field}")
 
 
 def _templates_of_target(

@@ -13,6 +13,8 @@ from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import Submission, Task
 
+MOST_CHECK_STEPS = 200_000_000  # of the payloads that are stored together
+
 
 class Once(msgspec.Struct, frozen=True):
     """A request that must take effect once: its key, and a fingerprint of its body."""

@@ -15,7 +15,7 @@ from gnomon.model.errors import (
     StoreUnavailable,
 )
 from gnomon.model.fleet.tenant import Quotas
-from gnomon.model.insight.explanation import Circumstances, OpenBreaker
+from gnomon.model.insight.circumstances import Circumstances, OpenBreaker
 from gnomon.model.tasks.execution import Execution
 from gnomon.model.tasks.related import RelatedTask
 from gnomon.model.tasks.task import Submission, Task, TaskKey
@@ -149,7 +149,7 @@ class PostgresTasks:
             self._on_inserted(change.inserted)
         for key in change.cancels:
             self._hints.cancel(key)
-        if change.workflows.steps:
+        if change.workflows.steps or change.batches.steps:
             self._hints.steps()
 
     async def _remember_room(self, tenant_id: str, quotas: Quotas) -> None:

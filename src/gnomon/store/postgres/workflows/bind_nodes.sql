@@ -1,20 +1,20 @@
--- Make new tasks of this transaction the nodes of a run; those that wait for others are BLOCKED
--- (WAITING, BLOCK -> BLOCKED), and nobody minds how late they start. The end of the run, which has no
--- task, is the node without a name.
--- $1 tenant, $2 run, then of each node: $3 tasks, $4 names, $5 what they wait for, as JSON, $6 rules,
--- $7 on_failure, $8 how many they wait for, $9 templates; of each edge: $10 parents, $11 children,
--- $12 whether a dead letter uses it. $13 the kinds of nodes.
+-- Make new tasks of this transaction the nodes of runs; those that wait for others are BLOCKED
+-- (WAITING, BLOCK -> BLOCKED), and nobody minds how late they start. The end of a run, which has no
+-- task, is its node without a name.
+-- $1 tenant, then of each node: $2 runs, $3 tasks, $4 names, $5 what they wait for, as JSON, $6 rules,
+-- $7 on_failure, $8 how many they wait for, $9 templates, $10 kinds, $11 places; of each edge:
+-- $12 parents, $13 children, $14 whether a dead letter uses it.
 WITH node AS MATERIALIZED (
     SELECT * FROM unnest(
-        $3::uuid[], $4::text[], $5::json[], $6::smallint[], $7::smallint[], $8::integer[], $9::json[],
-        $13::smallint[]
-    ) WITH ORDINALITY AS n (task_id, node, after, rule, on_failure, parents, template, kind, place)
+        $2::uuid[], $3::uuid[], $4::text[], $5::json[], $6::smallint[], $7::smallint[],
+        $8::integer[], $9::json[], $10::smallint[], $11::integer[]
+    ) AS n (run_id, task_id, node, after, rule, on_failure, parents, template, kind, place)
 ), nodes AS (
     INSERT INTO gnomon.workflow_node (
         tenant_id, task_id, run_id, node, place, after, rule, on_failure, parents, waits, template,
         kind, decided, step
     )
-    SELECT $1, n.task_id, $2, n.node, n.place,
+    SELECT $1, n.task_id, n.run_id, n.node, n.place,
         ARRAY(SELECT json_array_elements_text(n.after)), n.rule, n.on_failure, n.parents, n.parents,
         n.template, n.kind, n.parents = 0,
         CASE WHEN n.parents = 0 AND n.template IS NOT NULL THEN 1 ELSE 0 END
@@ -22,7 +22,7 @@ WITH node AS MATERIALIZED (
 ), edges AS (
     INSERT INTO gnomon.workflow_edge (tenant_id, parent_id, child_id, at_death)
     SELECT $1, e.parent_id, e.child_id, e.at_death
-    FROM unnest($10::uuid[], $11::uuid[], $12::boolean[]) AS e (parent_id, child_id, at_death)
+    FROM unnest($12::uuid[], $13::uuid[], $14::boolean[]) AS e (parent_id, child_id, at_death)
 ), unwatched AS (
     UPDATE gnomon.watched_task AS w
     SET start_by = NULL, look_at = 'infinity'
@@ -31,7 +31,7 @@ WITH node AS MATERIALIZED (
       AND (n.parents > 0 OR n.template IS NOT NULL)
 )
 UPDATE gnomon.task AS t
-SET workflow_run_id = $2, workflow_node = n.node, id = t.id,
+SET workflow_run_id = n.run_id, workflow_node = n.node, id = t.id,
     state = CASE WHEN n.parents > 0 OR n.template IS NOT NULL THEN 3 ELSE t.state END
 FROM node AS n
 WHERE t.tenant_id = $1 AND t.id = n.task_id

@@ -1,6 +1,6 @@
 """Runs of workflows within one transaction of a tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -54,10 +54,19 @@ class PostgresWorkflowChange:
 
     async def insert(self, run: NewWorkflowRun) -> None:
         """Store a run, and make its tasks, which this transaction has stored, its nodes."""
+        await self.insert_alike([run])
+        if run.borrowed:
+            await self._borrow(run)
+            self.steps = True
+        await keep_compensations(self._connection, run, self._limiters)
+
+    async def insert_alike(self, runs: Sequence[NewWorkflowRun]) -> None:
+        """Store runs that differ in nothing but their ids and nodes, likewise."""
+        run = runs[0]
         await self._connection.execute(
-            query("insert_run"),
+            query("insert_runs"),
             run.tenant_id,
-            run.id,
+            [each.id for each in runs],
             run.workflow,
             run.version,
             stored_payload(run.definition),
@@ -69,42 +78,18 @@ class PostgresWorkflowChange:
             run.retry_of,
             bool(run.compensations),
             run.cron_job_id,
-            len(run.nodes) + len(run.borrowed),
+            [len(each.nodes) + len(each.borrowed) for each in runs],
         )
-        await self._bind(run)
-        self.steps = any(each.is_blocked and not each.node.after for each in run.nodes)
-        if run.borrowed:
-            await self._borrow(run)
-            self.steps = True
-        await keep_compensations(self._connection, run, self._limiters)
-
-    async def _bind(self, run: NewWorkflowRun) -> None:
-        graph = {each.name: each.node for each in run.nodes}
-        ids = {each.name: each.task.id for each in run.nodes}
-        last = [name for name in last_nodes({**run.borrowed, **graph}) if name in ids]
-        edges = [
-            (ids[parent], ids[name], used_at_death(node.when))
-            for name, node in graph.items()
-            for parent in node.after
-            if parent in ids
-        ]
-        edges += [(ids[name], run.id, False) for name in last]
-        parents, children, at_death = zip(*edges, strict=True)
+        nodes = [row for each in runs for row in _node_rows(each)]
+        edges = [row for each in runs for row in _edge_rows(each)]
         await self._connection.execute(
             query("bind_nodes"),
             run.tenant_id,
-            run.id,
-            [*ids.values(), run.id],
-            [*ids, ""],
-            [msgspec.json.encode(node.after).decode() for node in graph.values()] + ["[]"],
-            [RULE_CODES[node.when] for node in graph.values()] + [RULE_CODES[When.ALL_SUCCEEDED]],
-            [FAILURE_CODES[node.on_failure] for node in graph.values()] + [0],
-            [len(node.after) for node in graph.values()] + [len(last)],
-            [*(stored_payload(each.template) for each in run.nodes), None],
-            parents,
-            children,
-            at_death,
-            [*(each.kind for each in run.nodes), WorkflowNodeKind.TASK],
+            *map(list, zip(*nodes, strict=True)),
+            *map(list, zip(*edges, strict=True)),
+        )
+        self.steps = self.steps or any(
+            each.is_blocked and not each.node.after for run in runs for each in run.nodes
         )
 
     async def _borrow(self, run: NewWorkflowRun) -> None:
@@ -220,3 +205,40 @@ class PostgresWorkflowChange:
         if row is None:
             raise WorkflowRunNotFound(run_id)
         return WorkflowRunState(row["state"])
+
+
+def _node_rows(run: NewWorkflowRun) -> Iterator[tuple[object, ...]]:
+    """Run, task, name, what it waits for, rule, on_failure, how many it waits for, template, kind
+    and place of each node; at last the end of the run."""
+    for place, each in enumerate(run.nodes, start=1):
+        node = each.node
+        yield (
+            run.id,
+            each.task.id,
+            each.name,
+            msgspec.json.encode(node.after).decode(),
+            RULE_CODES[node.when],
+            FAILURE_CODES[node.on_failure],
+            len(node.after),
+            stored_payload(each.template),
+            each.kind,
+            place,
+        )
+    rule, kind = RULE_CODES[When.ALL_SUCCEEDED], WorkflowNodeKind.TASK
+    yield (run.id, run.id, "", "[]", rule, 0, len(_last(run)), None, kind, len(run.nodes) + 1)
+
+
+def _edge_rows(run: NewWorkflowRun) -> Iterator[tuple[UUID, UUID, bool]]:
+    """Parent, child, and whether a dead letter uses it, of each edge."""
+    ids = {each.name: each.task.id for each in run.nodes}
+    for each in run.nodes:
+        for parent in each.node.after:
+            if parent in ids:
+                yield ids[parent], each.task.id, used_at_death(each.node.when)
+    for name in _last(run):
+        yield ids[name], run.id, False
+
+
+def _last(run: NewWorkflowRun) -> list[str]:
+    graph = {each.name: each.node for each in run.nodes}
+    return [name for name in last_nodes({**run.borrowed, **graph}) if name in graph]
