@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-SCHEMES = ("redis", "rediss", "amqp", "amqps")
+SCHEMES = ("redis", "rediss", "amqp", "amqps", "kafka", "kafkas")
+SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,6 +20,7 @@ class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_length: int | None = None  # of a stream of Redis, about; None: it grows
     create_streams: bool = True  # of Redis; else a topic that is not there is a mistake
     exchange: str = ""  # of RabbitMQ; else the default one, where a topic is the name of a queue
+    sasl_mechanism: str = "PLAIN"  # of Kafka, where the url has a user
     # Tenant -> topics that it may publish to, or how their names begin and *; "*": all tenants
     tenants: dict[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: {"default": ("*",)})
 
@@ -48,6 +50,8 @@ class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return "have no password in its url; name a file with it in password_file"
         if (self.certificate_file is None) != (self.key_file is None):
             return "have both certificate_file and key_file, or none"
+        if self.sasl_mechanism not in SASL:
+            return f"have a sasl_mechanism of {', '.join(SASL)}"
         if self.max_length is not None and self.max_length < 1:
             return "have a max_length of at least 1"
         return None

@@ -26,6 +26,7 @@ MakeBroker = Callable[[QueueConnection, Credentials], Broker]
 _BROKERS = {
     **dict.fromkeys(("redis", "rediss"), ("redis", "RedisBroker")),
     **dict.fromkeys(("amqp", "amqps"), ("rabbitmq", "RabbitBroker")),
+    **dict.fromkeys(("kafka", "kafkas"), ("kafka", "KafkaBroker")),
 }
 
 
