@@ -8,12 +8,12 @@ import aiohttp
 import grpc
 import msgspec
 import pytest
+from tests.certificates import Authority
 from tests.conftest import serving
 from tests.grpc_servers import RECEIVE, GrpcServer, grpc_server
 from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
 from tests.integration.support import tries as tries_of
-from tests.integration.test_tls import Authority
 from tests.waiting import eventually
 
 from gnomon.breakers.breaker import HOST_RULE

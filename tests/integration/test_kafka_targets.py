@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.cimpl import NewTopic
 from tests.certificates import Authority
 from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
@@ -66,7 +66,9 @@ def records(server: KafkaServer, topic: str) -> list[Message]:
 
 
 def header(record: Message, name: str) -> str:
-    return dict(record.headers() or [])[name].decode()
+    value = dict(record.headers() or [])[name]
+    assert isinstance(value, bytes)
+    return value.decode()
 
 
 async def last_error(connection: Connection, new: Submission) -> str:
