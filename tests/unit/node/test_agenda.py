@@ -55,6 +55,14 @@ def test_nothing_is_ready_before_its_time() -> None:
     assert taken(known) == [2]
 
 
+def test_what_the_store_has_just_made_due_waits_for_no_tick() -> None:
+    known = agenda()
+    known.add([entry(1, 0.0004, flow=7), entry(2, 0.0004)], due=True)
+    assert taken(known) == [1], "the other may be of a flow that is set aside"
+    known.advance(at(0.001))
+    assert taken(known) == [2]
+
+
 def test_a_task_is_known_until_it_is_forgotten() -> None:
     known = agenda()
     assert known.add([entry(1), entry(1), entry(2)]) == 2

@@ -65,21 +65,22 @@ class Agenda:
     def room(self) -> int:
         return self._window - len(self._known)
 
-    def add(self, entries: Iterable[Entry]) -> int:
-        """Take in what is not known yet, or only for later; gives how many were new."""
+    def add(self, entries: Iterable[Entry], *, due: bool = False) -> int:
+        """Take in what is not known yet, or only for later; gives how many were new. `due`: the
+        store has made them so just now, whatever the time is here."""
         known, advanced, new = self._known, self._advanced, 0
-        due = []
+        ready = []
         for entry in entries:
             before = known.get(entry.key)
             if before is not None and not self._replaces(entry, before):
                 continue
             known[entry.key] = entry
             new += 1
-            if entry.due_at <= advanced and entry.flow != UNKNOWN_FLOW:
-                due.append(entry)  # of a backlog: the wheel would only give it back
+            if (due or entry.due_at <= advanced) and entry.flow != UNKNOWN_FLOW:
+                ready.append(entry)  # of a backlog: the wheel would only give it back
             else:  # also a hint, which what is read may replace until the next tick
                 self._wheel.add(tick_at_or_after(entry.due_at), entry)
-        self._make_ready(due)
+        self._make_ready(ready)
         return new
 
     def _replaces(self, entry: Entry, known: Entry) -> bool:

@@ -109,15 +109,15 @@ class Scanner:
         self._backlog.reset()
         self.look_everywhere()
 
-    def hinted(self, entries: Iterable[Entry]) -> int:
+    def hinted(self, entries: Iterable[Entry], *, due: bool = False) -> int:
         """Take hints about owned shards; what does not fit is found by a repair. Where little
-        fits, it is kept for flows that have little here."""
+        fits, it is kept for flows that have little here. `due`: see `Agenda.add`."""
         room = self._agenda.room()
         if room <= 0:
             return 0
         own = self._surely_own(entries)
         if room > self._reserve:
-            return self._agenda.add(own)
+            return self._agenda.add(own, due=due)
         few = self._backlog.each
         waiting = self._agenda.waiting
         return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)

@@ -64,6 +64,15 @@ class AheadStage:
         elif self._scanner.hinted(entries):
             self._signals.due.set()
 
+    def started(self, entries: list[Entry]) -> None:
+        """The store has made these due just now: they wait for no tick."""
+        if not self._scanner.hinted(entries, due=True):
+            return
+        if self._agenda.ready:
+            self._signals.ready.set()
+        else:  # their flows are not told
+            self._signals.due.set()
+
     def runs_ended(self, jobs: Collection[TaskKey]) -> None:
         """Runs of these cron jobs have ended: queued ones may start."""
         self._planner.ended(jobs)

@@ -99,7 +99,7 @@ class FollowUp:
             self._ahead.runs_ended(jobs)
         children = [entry for s in settled for entry in s.children]
         if children:
-            self._ahead.hear(children)
+            self._ahead.started(children)
         if any(s.steps for s in settled):
             self._on_steps()
         self._emit(
