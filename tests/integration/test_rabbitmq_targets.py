@@ -11,6 +11,7 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel
 from tests.brokers import RABBITMQ, RabbitServer
+from tests.certificates import Authority
 from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
 from tests.integration.test_queue_targets import QUICK, SOON
@@ -118,6 +119,41 @@ async def test_credentials_are_rotated_without_a_restart(
             "queue://orders: the broker refuses the credentials of the connection"
         )
         secret.write_text(RabbitServer.PASSWORD)
+        assert (await end_of(connection, key_of(new)))["finished_at"] is not None
+
+
+async def test_certificates_of_a_private_authority_are_rotated_without_a_restart(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+    tmp_path: Path,
+) -> None:
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes(Authority(tmp_path, "other").file.read_bytes())
+    rabbit.authority.sign(tmp_path, "127.0.0.1", name="node")
+    async with channel_to(rabbit) as channel:
+        await channel.declare_queue("tls", durable=True)
+    used = queues(
+        rabbit,
+        secret,
+        url=rabbit.tls_url,
+        ca_file=str(trusted),
+        certificate_file=str(tmp_path / "node.crt"),
+        key_file=str(tmp_path / "node.key"),
+    )
+    async with running_node(database_dsn, targets_queues=used, rules=QUICK):
+        new = await published(database, connection, "tls")
+
+        async def told() -> str | None:
+            error: str | None = await connection.fetchval(
+                "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
+            )
+            return error
+
+        assert "certificate verify failed" in str(await eventually(told))
+        trusted.write_bytes(rabbit.authority.file.read_bytes())
         assert (await end_of(connection, key_of(new)))["finished_at"] is not None
 
 

@@ -1,12 +1,14 @@
 """Resolves the jars of Kafka with Maven, from the registry that this machine is set up for, and
 writes down their class path: `python -m tests.kafka.jars`."""
 
+import hashlib
 import shutil
 import subprocess
 from pathlib import Path
 
 POM = Path(__file__).with_name("pom.xml")
-CLASS_PATH = POM.parents[2] / "build" / "kafka-class-path"
+_VERSION = hashlib.sha256(POM.read_bytes()).hexdigest()[:8]
+CLASS_PATH = POM.parents[2] / "build" / f"kafka-{_VERSION}.class-path"
 _SECONDS = 300
 
 
@@ -14,7 +16,7 @@ def missing() -> str | None:
     """Why no Kafka can be started here, if none can."""
     if shutil.which("java") is None:
         return "no Java is installed (Debian: apt-get install default-jre-headless maven)"
-    if not CLASS_PATH.exists() or CLASS_PATH.stat().st_mtime < POM.stat().st_mtime:
+    if not CLASS_PATH.exists():
         return "the jars of Kafka are not there (python -m tests.kafka.jars; it needs Maven)"
     return None
 
