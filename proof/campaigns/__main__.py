@@ -33,9 +33,10 @@ def chaos(asked: argparse.Namespace) -> int:
             name="remote",
             workers=asked.workers,
             languages=tuple(asked.languages),
+            pipe=asked.pipe,
             apis=2,
             nodes=1,
-            lease=3.0,
+            lease=3.0 if asked.pipe is None else 5.0,
             mix=REMOTE,
         )
     if asked.workflows or asked.batches:
@@ -101,7 +102,8 @@ def _workflows(setup: Setup) -> str:
 def _workers(setup: Setup) -> str:
     if not setup.workers:
         return ""
-    return f" --workers {setup.workers} --languages {' '.join(setup.languages)}"
+    pipe = "" if setup.pipe is None else f" --pipe {setup.pipe}"
+    return f" --workers {setup.workers} --languages {' '.join(setup.languages)}{pipe}"
 
 
 def _folder(name: str) -> Path:
@@ -148,6 +150,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument(
         "--languages", nargs="+", choices=LANGUAGES, default=["python"], help="of these, in turn"
     )
+    command.add_argument("--pipe", choices=["redis"], help="that the remote workers are behind")
     command.add_argument("--ledger", action="store_true", help="add a line to docs/proof")
     command.set_defaults(run=chaos)
     command = commands.add_parser("judge", help=judge.__doc__)

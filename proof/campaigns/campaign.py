@@ -56,6 +56,7 @@ def options_of(setup: Setup) -> Options:
         apis=setup.apis,
         workers=setup.workers,
         languages=setup.languages,
+        pipe=setup.pipe,
         slots=setup.slots,
         lease=setup.lease,
         mutant=setup.mutant,
@@ -100,6 +101,7 @@ class Campaign:
         for name in self.to_serve:
             self._world.disarm(name)
             self._world.go_on(name)
+        self._world.heal_redis()
         await self._world.until_serving(*self.to_serve)
 
     async def _settle(self) -> None:

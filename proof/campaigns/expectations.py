@@ -207,7 +207,7 @@ class Faults:
 def _concerns(fault: Fault, node: str | None) -> bool:
     """An API and a remote worker start nothing that nodes run, and a node answers for nothing that
     another one runs."""
-    if fault.victim.startswith(("api", REMOTE)):
+    if fault.victim.startswith(("api", "redis", REMOTE)):
         return False
     return node is None or fault.victim == node or not fault.victim.startswith("node")
 

@@ -29,6 +29,10 @@ class Injector:
             "delay": self._delay,
             "black_hole": self._black_hole,
             "lost_answer": self._lose_answers,
+            "redis_kill": self._kill_redis,
+            "redis_pause": self._pause_redis,
+            "redis_cut": self._cut_redis,
+            "redis_full": self._fill_redis,
         }
 
     async def run(self, plan: list[Planned], began: float) -> None:
@@ -105,6 +109,32 @@ class Injector:
         immediate = planned.kind == "postgres_immediate"
         await self._world.restart_postgres(immediate, planned.seconds)
         return True, f"down for {planned.seconds:.1f} s"
+
+    # Redis
+
+    async def _kill_redis(self, planned: Planned) -> tuple[bool, str]:
+        await self._world.restart_redis(planned.seconds)
+        return True, f"down for {planned.seconds:.1f} s"
+
+    async def _pause_redis(self, planned: Planned) -> tuple[bool, str]:
+        self._world.pause_redis()
+        try:
+            await asyncio.sleep(planned.seconds)
+        finally:
+            self._world.heal_redis()
+        return True, f"for {planned.seconds:.1f} s"
+
+    async def _cut_redis(self, _planned: Planned) -> tuple[bool, str]:
+        count = self._world.cut_redis()
+        return count > 0, f"{count} connections"
+
+    async def _fill_redis(self, planned: Planned) -> tuple[bool, str]:
+        self._world.fill_redis(full=True)
+        try:
+            await asyncio.sleep(planned.seconds)
+        finally:
+            self._world.fill_redis(full=False)
+        return True, f"for {planned.seconds:.1f} s"
 
     # Connections
 

@@ -16,7 +16,8 @@ from proof.campaigns.history import Call, Fault, Route
 
 _DEADLY = ("kill", "crash_point")
 _SILENT = ("pause", "black_hole", "delay")  # faults of a worker through which no beat may come
-_AWAY = ("kill", "crash_point", "pause", "black_hole")  # faults of a gateway, for its workers
+# Faults of a gateway, for its workers; and of Redis, for those behind it.
+_AWAY = ("kill", "crash_point", "pause", "black_hole", "redis_kill", "redis_pause")
 _POSTGRES = ("postgres_fast", "postgres_immediate")
 _SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
 REMOTE = "worker"  # how the names of remote workers begin

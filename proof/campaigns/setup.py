@@ -8,7 +8,15 @@ from typing import Literal
 import msgspec
 from proof.campaigns.checker import Judgement, judge
 from proof.campaigns.expectations import Limits
-from proof.campaigns.faults import API_POINTS, GATEWAY_POINTS, Options, Planned, plan
+from proof.campaigns.faults import (
+    API_POINTS,
+    GATEWAY_POINTS,
+    RATES,
+    REDIS_RATES,
+    Options,
+    Planned,
+    plan,
+)
 from proof.campaigns.foreign import Language
 from proof.campaigns.history import History
 from proof.campaigns.load import Mix
@@ -28,6 +36,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     apis: int = 1
     workers: int = 0  # remote ones, which run all handlers
     languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
+    pipe: Literal["redis"] | None = None  # that they are behind
     slots: int = 64
     lease: float = 2.0
     density: float = 1.0
@@ -70,6 +79,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             lease=self.lease,
             density=self.density,
         )
+        if self.pipe is not None:
+            options = msgspec.structs.replace(options, rates=RATES | REDIS_RATES)
         if self.rates is not None:
             options = msgspec.structs.replace(options, rates=self.rates)
         return plan(self.seed, options)

@@ -20,11 +20,13 @@ from proof.campaigns.audit import Audit
 from proof.campaigns.boot import CRASH_FILE, MUTANT
 from proof.campaigns.cluster import Server, ServerEnded, Tmpfs, reserve_port
 from proof.campaigns.collect import Recorded, collect
+from proof.campaigns.faults import REDIS
 from proof.campaigns.foreign import Language, command_of
 from proof.campaigns.history import Fault, History, Route
 from proof.campaigns.member import Death, Member, environment
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.tools import faketime
+from tests.brokers import ValkeyServer
 from tests.conftest import migrated
 from tests.waiting import eventually
 
@@ -57,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     apis: int = 1
     workers: int = 0  # remote ones; with any, no node runs handlers
     languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
+    pipe: Literal["redis"] | None = None  # that the remote ones are behind
     slots: int = 64  # of each node
     lease: float = 2.0
     grace: float = 4.0  # seconds after a task's timeout until others take it over
@@ -85,6 +88,7 @@ class World:
         self.began_at = time.time()
         self.tmpfs: Tmpfs | None = None
         self.replica: Server | None = None
+        self.redis: ValkeyServer | None = None
         self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
         self.routes: list[Route] = []  # of remote workers to their gateways, in their order
@@ -205,6 +209,38 @@ class World:
                     proxy.cut()
         return old
 
+    # What can be done to Redis
+
+    async def restart_redis(self, down: float) -> None:
+        """`kill -9`, and start it without data after so many seconds."""
+        assert self.redis is not None
+        self.redis.kill()
+        await asyncio.sleep(down)
+        self.redis.start()
+
+    def cut_redis(self) -> int:
+        """Close all connections to it; gives how many there were."""
+        assert self.redis is not None
+        client = self.redis.client
+        return sum(
+            int(client.client_kill_filter(_type=kind, skipme=True)) for kind in ("pubsub", "normal")
+        )
+
+    def fill_redis(self, *, full: bool) -> None:
+        """Have it refuse to store anything; or not."""
+        assert self.redis is not None
+        self.redis.client.config_set("maxmemory-policy", "noeviction")
+        self.redis.client.config_set("maxmemory", 1 if full else 0)
+
+    def pause_redis(self) -> None:
+        assert self.redis is not None
+        self.redis.send(signal.SIGSTOP)
+
+    def heal_redis(self) -> None:
+        if self.redis is not None:
+            self.redis.send(signal.SIGCONT)
+            self.fill_redis(full=False)
+
     async def unsettled(self) -> int:
         """How many tasks still have something to do; those that are paused have not."""
         connection = await asyncpg.connect(self.dsn, timeout=_PATIENCE)
@@ -241,6 +277,8 @@ class World:
         await self._prepare()
         self._stack.callback(self._kill_all)
         self._start_observer()
+        if self.options.pipe is not None:
+            self.redis = self._make_redis()
         for name in self.api_names:
             await self._add_api(name)
         for name in self.node_names:
@@ -267,6 +305,14 @@ class World:
         self._stack.push_async_callback(server.close)
         await server.start()
         return server
+
+    def _make_redis(self) -> ValkeyServer:
+        folder = self.folder / "redis"
+        folder.mkdir()
+        redis = ValkeyServer(folder, kept=False)
+        redis.start()
+        self._stack.callback(redis.kill)
+        return redis
 
     async def _make_replica(self) -> Server:
         upstream = await self._proxy(REPLICA)
@@ -312,17 +358,30 @@ class World:
     def _handlers_run_by(self) -> dict[str, object]:
         """Settings that leave the handlers to the nodes, or to remote workers."""
         if self.options.workers:
-            return {"gateway_lease_seconds": self.options.lease}
+            return {"gateway_lease_seconds": self.options.lease, **self._pipe()}
         return {"node_app": "proof.campaigns.handlers:app"}
+
+    def _pipe(self, port: int | None = None) -> dict[str, object]:
+        """Settings of the pipe, by way of another loopback port."""
+        if self.redis is None:
+            return {}
+        url = f"redis://127.0.0.1:{port or self.redis.port}"
+        return {"pipe_url": url, "pipe_silence_seconds": 1.5}
 
     async def _add_worker(self, name: str, language: Language, gateway: str) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
-        proxy = Proxy(("127.0.0.1", self._port(gateway)), of_postgres=False)
+        place = self._port(gateway) if self.redis is None else self.redis.port
+        proxy = Proxy(("127.0.0.1", place), of_postgres=False)
         self.proxies[name] = await self._stack.enter_async_context(proxy)
-        self.lead(name, gateway)
+        if self.redis is None:
+            self.lead(name, gateway)
+            way: dict[str, object] = {"url": f"http://127.0.0.1:{proxy.port}"}
+        else:  # it finds its gateways itself
+            self.routes.append(Route(name, REDIS, time.time()))
+            way = self._pipe(proxy.port)
         environ = environment(
             self.folder,
-            url=f"http://127.0.0.1:{proxy.port}",
+            **way,
             node_name=name,
             node_slots=self.options.slots,
             node_prefetch=self.options.slots,
@@ -401,6 +460,8 @@ class World:
 
     def _balance(self) -> None:
         """Lead workers whose gateway is away to one that serves, as a load balancer does."""
+        if self.redis is not None:
+            return
         for number, worker in enumerate(self.worker_names):
             first = number % len(self.api_names)
             order = (*self.api_names[first:], *self.api_names[:first])

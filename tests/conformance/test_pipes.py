@@ -1,12 +1,19 @@
 """Every pipe against the contracts of pipes."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
+import httpx
 import msgspec
+import pytest
+from litestar.types import Receive, Scope, Send
+from tests.brokers import ValkeyServer
 
+from gnomon.api.workers.redis_listener import RedisListener
 from gnomon.chores import Troubles
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_secret
 from gnomon.model.fleet.pool import Pool, Work
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
@@ -17,10 +24,12 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.http.http_pipe import HttpPipe
-from gnomon.pipe.http.messages import Poll, TaskClaim, WorkerReport
+from gnomon.pipe.http.messages import Poll, PollAnswer, TaskClaim, WorkerReport
 from gnomon.pipe.http.session import WorkerSession
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.pipe.port import SlotPipe
+from gnomon.remote.redis_transport import RedisTransport
+from gnomon.settings import PipeSettings
 from gnomon.testing.contracts.pipe import PipeContract, PipeWorld, SlotPipeContract
 
 FOREVER = float("inf")
@@ -123,11 +132,17 @@ class SessionWorld:
         told, self._receipts = self._receipts, []
         return told
 
+    async def ask(self, poll: Poll) -> PollAnswer:
+        return await self.answer(poll)
+
+    async def answer(self, poll: Poll) -> PollAnswer:
+        heard = self._conversation.hear(self._session, poll)
+        return await heard.wait() if isinstance(heard, PendingPoll) else heard
+
     async def _poll(self, seconds: float) -> None:
         self._sequence += 1
         busy = len(self._held) - len(self._reports)
-        heard = self._conversation.hear(
-            self._session,
+        answer = await self.ask(
             Poll(
                 sequence=self._sequence,
                 slots=self._capacity - busy,
@@ -135,9 +150,8 @@ class SessionWorld:
                 epoch=EPOCH,
                 held=tuple(TaskClaim(key.id, fence) for key, fence in self._held.items()),
                 reports=tuple(self._reports.values()),
-            ),
+            )
         )
-        answer = await heard.wait() if isinstance(heard, PendingPoll) else heard
         for each in answer.deliveries:
             key = TaskKey("tenant", each.task_id)
             self._held[key] = each.fence
@@ -146,6 +160,20 @@ class SessionWorld:
             key = TaskKey("tenant", receipt.task_id)
             del self._held[key], self._reports[key]
             self._receipts.append(receipt.accepted)
+
+
+class RedisWorld(SessionWorld):
+    """The same, and each poll goes through a real server."""
+
+    def __init__(self, capacity: int, on_room: Callable[[], None], http: httpx.AsyncClient) -> None:
+        super().__init__(capacity, on_room)
+        self._http = http
+
+    async def ask(self, poll: Poll) -> PollAnswer:
+        content = msgspec.json.encode(poll)
+        reply = await self._http.post("/api/v1/worker-sessions/s/poll", content=content)
+        assert reply.status_code == 200, reply.text
+        return msgspec.json.decode(reply.content, type=PollAnswer)
 
 
 class _Early(SystemClock):
@@ -172,3 +200,47 @@ class TestSlotsOfMemoryPipe(SlotPipeContract):
 class TestHttpPipe(PipeContract):
     def make_world(self, capacity: int, on_room: Callable[[], None]) -> PipeWorld:
         return SessionWorld(capacity, on_room)
+
+
+class TestRedisPipe(PipeContract):
+    """On a real server, whose listener answers by the world of the test under way."""
+
+    @pytest.fixture(autouse=True)
+    async def _through_redis(self, valkey: ValkeyServer) -> AsyncIterator[None]:
+        clock = SystemClock()
+        settings = PipeSettings(url=valkey.url, namespace=f"test-{new_secret(8).hex()}")
+        troubles = Troubles(clock, nobody)
+        connected = asyncio.Event()
+        listener = RedisListener(
+            self._application, settings, clock, troubles, lambda _: connected.set()
+        )
+        transport = RedisTransport(settings, clock, b"")
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(listener.run())
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://pipe", timeout=30
+            ) as self._http:
+                await connected.wait()
+                yield
+            listening.cancel()
+        assert not troubles.all()
+
+    def make_world(self, capacity: int, on_room: Callable[[], None]) -> PipeWorld:
+        self._world = RedisWorld(capacity, on_room, self._http)
+        return self._world
+
+    async def _application(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        asked: Any = await receive()
+        answer = await self._world.answer(msgspec.json.decode(asked["body"], type=Poll))
+        start: Any = {"type": "http.response.start", "status": 200, "headers": []}
+        await send(start)
+        body: Any = {"type": "http.response.body", "body": msgspec.json.encode(answer)}
+        await send(body)
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
+    server.start()
+    yield server
+    server.kill()

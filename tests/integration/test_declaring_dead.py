@@ -26,7 +26,7 @@ async def renew(dsn: str, node: UUID) -> None:
     try:
         await renewal.renew(node, TTL)
     finally:
-        renewal.close()
+        await renewal.close()
 
 
 async def test_a_beat_that_moved_meanwhile_saves_its_node(

@@ -166,7 +166,7 @@ async def test_a_lease_does_not_wait_for_a_pooler_that_hangs(
             await renewal.renew(incarnation, 0.4)
     own_bouncer.thaw()
     await renewal.renew(incarnation, 10.0)
-    renewal.close()
+    await renewal.close()
 
 
 @pytest.mark.parametrize("way", ["none", "direct", "pooled", "elsewhere"])

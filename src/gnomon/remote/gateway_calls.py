@@ -1,4 +1,5 @@
-"""The calls of a gateway, over HTTP. What it answers is bounded, and never trusted to be right."""
+"""The calls of a gateway, over HTTP or through Redis. What it answers is bounded, and never trusted
+to be right."""
 
 import http
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ class GatewayCalls:
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._http = httpx.AsyncClient(**server.options())
+        self._http = httpx.AsyncClient(transport=server.async_transport, **server.options())
 
     async def __aenter__(self) -> "GatewayCalls":
         return self
@@ -95,21 +96,22 @@ class GatewayCalls:
 
 
 class BeatConnection:
-    """`Renewal` of a session's lease. Its calls block: they are made by a thread that does nothing
-    else, over a connection of their own."""
+    """`Renewal` of a session's lease, over a connection of its own: of the event loop of a thread
+    that does nothing else."""
 
     def __init__(self, server: ApiServer, session: SessionOpened) -> None:
         self._server = server
         self._session = session
-        self._http: httpx.Client | None = None
+        self._http: httpx.AsyncClient | None = None
 
     async def renew(self, incarnation: UUID, lease: float) -> datetime:
         if self._http is None:
-            self._http = httpx.Client(**{**self._server.options(), "timeout": lease / 4})
+            options = {**self._server.options(), "timeout": lease / 4}
+            self._http = httpx.AsyncClient(transport=self._server.async_transport, **options)
         asked = self._server.request(Sending("POST", f"{_ROOT}/{incarnation}/beat", b"{}"))
         asked["headers"][SECRET_HEADER] = self._session.secret
         try:
-            response = self._http.request(**asked)
+            response = await self._http.request(**asked)
             _read(_of_session(_reply(response, response.content)), BeatAnswer)
         except (httpx.HTTPError, *BROKEN) as error:
             raise StoreUnavailable(f"no answer to the beat: {type(error).__name__}") from error
@@ -119,9 +121,9 @@ class BeatConnection:
             raise StoreUnavailable(str(error)) from error
         return _UNKNOWN
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._http is not None:
-            self._http.close()
+            await self._http.aclose()
 
 
 def _reply(response: httpx.Response, body: bytes) -> Reply:

@@ -17,6 +17,7 @@ from gnomon.settings.loading import (
 from gnomon.settings.node import NodeSettings
 from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
+from gnomon.settings.pipe import PipeSettings
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 from gnomon.settings.sharing import SharingSettings
@@ -35,6 +36,7 @@ __all__ = [
     "NodeSettings",
     "NotifySettings",
     "OutputSettings",
+    "PipeSettings",
     "Settings",
     "SettingsError",
     "SharingSettings",

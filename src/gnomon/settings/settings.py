@@ -9,6 +9,7 @@ from gnomon.settings.gateway import GatewaySettings
 from gnomon.settings.node import NodeSettings
 from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
+from gnomon.settings.pipe import PipeSettings
 from gnomon.settings.section import Section
 from gnomon.settings.sharing import SharingSettings
 from gnomon.settings.targets import TargetSettings
@@ -21,6 +22,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     auth: AuthSettings = AuthSettings()
     node: NodeSettings = NodeSettings()
     gateway: GatewaySettings = GatewaySettings()
+    pipe: PipeSettings = PipeSettings()
     sharing: SharingSettings = SharingSettings()
     targets: TargetSettings = TargetSettings()
     output: OutputSettings = OutputSettings()
@@ -37,6 +39,7 @@ SECRETS = (
     ("database", "direct_url"),
     ("database", "handler_url"),
     ("api", "key"),
+    ("pipe", "url"),
     ("targets", "webhook_secret"),
     ("notify", "smtp_password"),
     ("notify", "heartbeat_url"),

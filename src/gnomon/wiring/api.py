@@ -2,6 +2,7 @@
 application within a process that submits for itself."""
 
 import asyncio
+import importlib.util
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,8 +28,9 @@ from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
 from gnomon.model.fleet.tenant import BUILT_IN_PLANS
+from gnomon.model.insight.explanation import REDIS_PIPE
 from gnomon.observe.tally import ActivityTally
-from gnomon.settings import Settings
+from gnomon.settings import Settings, SettingsError
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.activity_writer import ActivityWriter
@@ -64,6 +66,7 @@ async def serve(
     """Serve until cancelled. `on_started` is told the URL once requests are answered."""
     settings = await agreed(settings, dsn)
     await _tell_rules(settings, dsn)
+    _check_pipe(settings)
     with closing(listen(settings)) as listener:
         most = room_for_connections(settings)
         requests = requests_at_once(most)
@@ -189,10 +192,13 @@ async def _context(
                 traced(settings.tracing, context.metrics) as tracing,
                 asyncio.TaskGroup() as group,
             ):
+                context = msgspec.structs.replace(context, tracing=tracing)
+                if trusted is None and settings.pipe.url is not None:
+                    services.append(_redis_pipe(context, requests, chores.troubles))
                 background = [group.create_task(chores.run(each)) for each in services]
                 serving = group.create_task(gateway.run())
                 try:
-                    yield msgspec.structs.replace(context, tracing=tracing)
+                    yield context
                 finally:
                     gateway.stop()
                     await asyncio.wait([serving], timeout=STOP_SECONDS)
@@ -242,6 +248,38 @@ def _installation_services(context: Context, database: Database, chores: Chores)
         every(CROWDING, crowding.run_once, clock, CROWD_SECONDS),
         every("troubles", troubles, clock, TROUBLE_SECONDS),
     ]
+
+
+def _check_pipe(settings: Settings) -> None:
+    """Raises SettingsError where Redis cannot be used, or where anybody who can reach it would be
+    let in."""
+    pipe = settings.pipe
+    if pipe.url is not None and importlib.util.find_spec("redis") is None:
+        raise SettingsError("pipe.url is set, and needs redis: pip install 'gnomon[server,redis]'")
+    if pipe.url is not None and not settings.auth.enabled and not pipe.is_local:
+        raise SettingsError(
+            f"pipe.url is {pipe.where}, but without authentication workers are heard only through "
+            "a Redis on this machine; set auth.enabled to true (GNOMON_AUTH_ENABLED=true)"
+        )
+
+
+def _redis_pipe(context: Context, requests: int, troubles: Troubles) -> Service:
+    """Answers workers behind Redis, as they are answered over HTTP."""
+    from gnomon.api.workers.redis_listener import RedisListener  # needs gnomon[redis]
+
+    app = RequestsUnderWay(
+        create_app(context, [*dashboard.ROUTES]),
+        context.under_way,
+        context.bodies,
+        requests,
+        context.limits,
+        Dropping(context.bodies, context.refusals),
+    )
+    metered = RequestMeter(app, context.metrics.traffic, context.clock)
+    listener = RedisListener(
+        metered, context.settings.pipe, context.clock, troubles, context.metrics.pipe_seen
+    )
+    return Service(REDIS_PIPE, listener.run)
 
 
 async def _answer_requests(

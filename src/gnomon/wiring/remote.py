@@ -52,15 +52,16 @@ class TransactionalHandler(SettingsError):
 
 async def run_remote(
     settings: Settings,
-    server: ApiServer,
+    connect: Callable[[], ApiServer],
     on_started: Callable[[str], None],
     app: Gnomon,
     stop: asyncio.Event | None = None,
     listeners: Sequence[Observer] = (),
 ) -> None:
     """Run the app's handlers until SIGTERM or SIGINT (or `stop`). A session that has ended is
-    followed by a new one. `listeners` hear what the worker takes and ends. Raises ClientError
-    where the gateway refuses the first session, and SettingsError."""
+    followed by a new one. `connect` gives the API, with a transport of its own each time where it
+    has one. `listeners` hear what the worker takes and ends. Raises ClientError where
+    the gateway refuses the first session, and SettingsError."""
     _check(app)
     stop = stop or stop_on_signals()
     raise_file_limit()
@@ -71,9 +72,9 @@ async def run_remote(
     tell = fan_out(FailureLog(clock.monotonic), *listeners)
     with metrics.served(settings.output, health), health.beating():
         async with app.running(), asyncio.TaskGroup() as group:
-            client = Client.of(server)
+            client = Client.of(connect())
             registering = group.create_task(_registered(app, settings, client))
-            parts = _Parts(settings, server, app, emit, tell)
+            parts = _Parts(settings, connect, app, emit, tell)
             await _live(parts, on_started, health)
             registering.cancel()
 
@@ -82,7 +83,7 @@ class _Parts(msgspec.Struct, frozen=True):
     """The same for every session that a process has."""
 
     settings: Settings
-    server: ApiServer
+    connect: Callable[[], ApiServer]
     app: Gnomon
     emit: Observer
     tell: Observer
@@ -125,7 +126,7 @@ async def _registered(app: Gnomon, settings: Settings, client: Client) -> None:
 async def _live(parts: _Parts, on_started: Callable[[str], None], health: NodeHealth) -> None:
     """One session after the other."""
     stop, backoff, first = health.stop, PollBackoff(chance), True
-    async with GatewayCalls(parts.server) as gateway:
+    async with GatewayCalls(parts.connect()) as gateway:
         while not stop.is_set():
             clock = SystemClock()
             opened = await _opened(gateway, parts.request(), health, backoff, clock, first=first)
@@ -201,7 +202,7 @@ async def _joined(
         held = HeldSession(gateway, session, lease)
         worker = PollingWorker(gateway, held, callers, settings, clock, chance, emit)
         worker.poller.use(worker.worker, worker.progress, parts.tell)
-        beats = BeatConnection(parts.server, session)
+        beats = BeatConnection(parts.connect(), session)
         keeper = LeaseKeeper(lease, beats, clock, worker.on_lease_lost, emit)
         yield worker, keeper
 

@@ -1,9 +1,11 @@
-"""`gnomon worker --url`: a worker without a database, which talks to a gateway over HTTP."""
+"""`gnomon worker --url` and `--pipe`: a worker without a database, which talks to a gateway over
+HTTP or through Redis."""
 
 import contextlib
+import importlib.util
 import os
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -16,30 +18,54 @@ from gnomon.settings import Settings, SettingsError, secret_variables
 
 if TYPE_CHECKING:
     from gnomon.cli.run.live_line import BoardPlace
+    from gnomon.client.http import ApiServer
     from gnomon.observe.events import Observer
     from gnomon.sdk.app import Gnomon
 
 KEY_VARIABLE = "GNOMON_API_KEY"
+PIPE_VARIABLE = "GNOMON_PIPE_URL"
 
 
-def remote_url(settings: Settings, given: str | None) -> str | None:
-    """The address of the gateway; None: the worker has a database. Raises CommandFailed."""
+class Way(NamedTuple):
+    """How a worker without a database reaches a gateway."""
+
+    url: str  # without secrets
+    through_redis: bool
+
+
+def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> Way | None:
+    """The way to the gateway; None: the worker has a database. `url` and `pipe`: the command says
+    so. Raises CommandFailed."""
     from gnomon.client.client import url_of
 
-    asked = given or (os.environ.get(API_VARIABLE) if settings.database.url is None else None)
+    if url and pipe:
+        raise CommandFailed("--url and --pipe are two ways to the same: give one of them")
+    no_database = settings.database.url is None
+    if pipe or (no_database and not url and settings.pipe.url is not None):
+        if importlib.util.find_spec("redis") is None:
+            raise CommandFailed("--pipe needs redis: pip install 'gnomon[worker,redis]'")
+        return Way(settings.pipe.where, through_redis=True)
+    asked = url or (os.environ.get(API_VARIABLE) if no_database else None)
     if not asked:
         return None
     try:
-        return url_of(asked)
+        return Way(url_of(asked), through_redis=False)
     except ValueError as error:
         raise CommandFailed(f"--url (or {API_VARIABLE}): {error}") from error
 
 
-def environ_of(settings: Settings, url: str) -> dict[str, str]:
-    """The variables by which a process of this worker, and what its handlers submit, find the
-    API."""
+def environ_of(settings: Settings, way: Way) -> dict[str, str]:
+    """The variables by which a process of this worker finds the gateway."""
+    if not way.through_redis:
+        return _of_handlers(settings, way)
+    assert settings.pipe.url is not None
+    return {**_of_handlers(settings, way), PIPE_VARIABLE: settings.pipe.url}
+
+
+def _of_handlers(settings: Settings, way: Way) -> dict[str, str]:
+    """Those that handlers submit by. Behind Redis they need an address of the API besides."""
     key = {} if settings.api.key is None else {KEY_VARIABLE: settings.api.key}
-    return {API_VARIABLE: url, **key}
+    return key if way.through_redis else {API_VARIABLE: way.url, **key}
 
 
 def prepare(settings: Settings) -> None:
@@ -52,7 +78,7 @@ def prepare(settings: Settings) -> None:
 
 def run(
     settings: Settings,
-    url: str,
+    way: Way,
     path: str,
     app: "Gnomon",
     place: "BoardPlace | None",
@@ -61,25 +87,43 @@ def run(
 ) -> None:
     """Run the worker in this process, to its end."""
     from gnomon.cli.run.live_line import LiveLine
-    from gnomon.client.client import TIMEOUT_SECONDS
-    from gnomon.client.http import ApiServer
     from gnomon.wiring.remote import run_remote
 
     # The key stays: handlers submit with it, in this process and in children of it.
     for name in secret_variables():
         if name not in (KEY_VARIABLE, f"{KEY_VARIABLE}_FILE"):
             os.environ.pop(name, None)
-    os.environ |= environ_of(settings, url)
+    os.environ |= _of_handlers(settings, way)
     node = msgspec.structs.replace(settings.node, app=path)
     settings = msgspec.structs.replace(settings, node=node)
-    server = ApiServer(url, settings.api.key, TIMEOUT_SECONDS)
     told = started("worker", app=path, handlers=len(app.handlers))
     with contextlib.ExitStack() as stack:
         listeners: Sequence[Observer] = ()
         if line:
             shown = LiveLine(path, settings.node.slots, place)
             listeners = stack.enter_context(shown).listeners()
-        _serve(run_remote(settings, server, told, app, listeners=listeners))
+        _serve(run_remote(settings, _connect(settings, way), told, app, listeners=listeners))
+
+
+def _connect(settings: Settings, way: Way) -> "Callable[[], ApiServer]":
+    """Gives the API, by this way. Each event loop has a connection of its own through Redis; all of
+    them choose the same gateway."""
+    from gnomon.client.client import TIMEOUT_SECONDS
+    from gnomon.client.http import ApiServer
+
+    server = ApiServer(way.url, settings.api.key, TIMEOUT_SECONDS)
+    if not way.through_redis:
+        return lambda: server
+    from gnomon.clock import SystemClock, new_secret
+    from gnomon.remote.redis_transport import RedisTransport
+
+    preference = new_secret(8)
+
+    def connected() -> ApiServer:
+        transport = RedisTransport(settings.pipe, SystemClock(), preference)
+        return msgspec.structs.replace(server, async_transport=transport)
+
+    return connected
 
 
 def _serve(work: Coroutine[Any, Any, None]) -> None:

@@ -41,6 +41,10 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="Address of an API to work for, without a database."),
 ]
+Pipe = Annotated[
+    str | None,
+    typer.Option("--pipe", metavar="URL", help="A Redis to work through, without a database."),
+]
 Reload = Annotated[
     bool, typer.Option("--reload", help="Start anew when the app's source files change.")
 ]
@@ -58,6 +62,7 @@ def worker(
     slots: Slots = None,
     processes: Processes = 1,
     url: Url = None,
+    pipe: Pipe = None,
     reload: Reload = False,
     quiet: Quiet = False,
     no_line: NoLine = False,
@@ -69,22 +74,26 @@ def worker(
     only tasks of the app's own task types, registers these, and synchronises the app's cron jobs.
 
     With --url, or GNOMON_URL and no DATABASE_URL, it needs no database: it takes its tasks from
-    that API, with a key that has the role `work`.
+    that API, with a key that has the role `work`. With --pipe, or GNOMON_PIPE_URL and no
+    DATABASE_URL, it takes them through that Redis or Valkey, and needs nothing else.
 
     \b
     gnomon worker shop:app
     gnomon worker shop:app --processes 4 --slots 50
     gnomon worker shop:app --url https://gnomon.example.com
+    gnomon worker shop:app --pipe rediss://redis.example.com
     gnomon worker shop:app --reload
     """
     variables = overrides(slots=slots)
     if (file := settings_file(ctx)) is not None:
         variables[SETTINGS_VARIABLE] = str(file.resolve())
+    if pipe is not None:
+        variables[remote_worker.PIPE_VARIABLE] = pipe
     if quiet:
         variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
     line = not (quiet or no_line) and sys.stdout.isatty()
-    gateway = remote_worker.remote_url(settings, url)
+    gateway = remote_worker.remote_way(settings, url, pipe=pipe is not None)
     if gateway is None:
         dsn = prepared(settings)
         variables["DATABASE_URL"] = dsn

@@ -22,6 +22,7 @@ from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.task import Task
 
 _MOST_NAMED = 10  # nodes that are waited for
+REDIS_PIPE = "redis-pipe"  # the chore that reaches workers through Redis
 _UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
@@ -93,6 +94,12 @@ def _summary(task: Task, around: Circumstances) -> str:
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
+    pipe = next((f for f in around.failing if f.chore == REDIS_PIPE), None)
+    if pipe is not None and task.target.by_handler and (around.server is None or around.by_session):
+        return (
+            f"It is due, but the Redis that remote workers are reached through has not answered "
+            f"{pipe.node} since {_stamp(pipe.since)}; they get nothing until it does."
+        )
     if around.server is None and around.nodes and _lacks_handler(task, around):
         return (
             f"It is due, but {_no_handler(task, around)}. Start one with `gnomon worker`; if the "

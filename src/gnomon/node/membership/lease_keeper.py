@@ -31,7 +31,7 @@ class Renewal(Protocol):
     async def renew(self, incarnation: UUID, lease: float) -> datetime:
         """Extend the lease. Raises LeaseLost or StoreError."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of the connection."""
 
 
@@ -100,7 +100,7 @@ class LeaseKeeper:
             if not watched.is_closed():
                 watched.call_soon_threadsafe(self._on_lost)
         finally:
-            self._renewal.close()
+            await self._renewal.close()
 
     async def _renew(self) -> bool:
         asked_at = self._clock.monotonic()

@@ -49,6 +49,12 @@ class ApiMetrics(Metrics):
             registry=self.registry,
         )
 
+        self._pipe = Gauge(
+            "gnomon_pipe_up",
+            "1 while the server that workers are reached through answers, by its kind.",
+            ["pipe"],
+            registry=self.registry,
+        )
         self._refused = Counter(
             "gnomon_requests_refused",
             "Requests that were refused before they were looked at, by the limit they exceed.",
@@ -85,6 +91,10 @@ class ApiMetrics(Metrics):
     def crowded(self, lanes: int) -> None:
         """For how many lanes new tasks are refused."""
         self._crowded.set(lanes)
+
+    def pipe_seen(self, up: bool) -> None:
+        """Whether Redis answers, where workers are reached through it."""
+        self._pipe.labels("redis").set(up)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
         """Set how many requests are under way, and the bytes of their bodies."""

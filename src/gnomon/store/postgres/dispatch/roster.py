@@ -95,7 +95,7 @@ class LeaseConnection:
             raise
         return _renewed(row, incarnation)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._connection is not None:
             self._connection.terminate()
 

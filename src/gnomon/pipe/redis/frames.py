@@ -1,0 +1,53 @@
+"""Calls and answers as they go through Redis, and the names of channels.
+
+The version is part of the names: a process hears only what it can read. One that knows two versions
+listens on channels of both, so old and new processes work side by side.
+"""
+
+import msgspec
+
+VERSION = 1
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A request for a gateway. Fields that are added come last, with defaults."""
+
+    number: int  # of those that go to one channel of answers
+    answer_to: str
+    method: str
+    path: str  # with its query
+    headers: dict[str, str]
+    body: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to the call of this number."""
+
+    number: int
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def encoded(frame: Call | Answer) -> bytes:
+    return _encode(frame)
+
+
+def gateway_channel(namespace: str, name: str) -> str:
+    """Where a gateway hears calls."""
+    return f"{namespace}:{VERSION}:gateway:{name}"
+
+
+def beat_channel(namespace: str) -> str:
+    """Where gateways say every second that they are well."""
+    return f"{namespace}:{VERSION}:beats"
+
+
+def worker_channel(namespace: str, name: str) -> str:
+    """Where a worker hears answers."""
+    return f"{namespace}:{VERSION}:worker:{name}"
+
+
+def is_worker_channel(namespace: str, channel: str) -> bool:
+    return channel.startswith(worker_channel(namespace, "")) and len(channel) < 256

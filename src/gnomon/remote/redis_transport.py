@@ -1,0 +1,202 @@
+"""Carries the requests of a worker to a gateway through Redis, in place of a socket.
+
+A worker stays with one gateway for as long as that listens. Its connection is made with the first
+request, and again with the first one after it broke.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Collection
+from typing import NamedTuple
+
+import httpx
+import msgspec
+
+from gnomon.clock import Clock, new_secret
+from gnomon.pipe.redis.frames import Answer, Call, encoded, worker_channel
+from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
+from gnomon.settings import PipeSettings
+
+_HEADERS = frozenset(
+    ("authorization", "content-type", "gnomon-session-secret", "idempotency-key", "traceparent",
+     "tracestate", "user-agent")
+)  # fmt: skip
+_MOST_GATEWAYS = 1_000  # whose beats are remembered
+_read = msgspec.msgpack.Decoder(Answer).decode
+
+
+class _Waiting(NamedTuple):
+    """A request that is not answered."""
+
+    gateway: str
+    asked_at: float  # monotonic
+    answer: "asyncio.Future[Answer]"
+
+
+class RedisTransport(httpx.AsyncBaseTransport):
+    """Transports with the same `preference` choose the same gateway."""
+
+    def __init__(self, settings: PipeSettings, clock: Clock, preference: bytes) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._preference = preference
+        self._connection: _Connection | None = None
+        self._connecting = asyncio.Lock()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = await request.aread()
+        seconds = request.extensions.get("timeout", {}).get("read")
+        try:
+            connection = await self._connected()
+            answer = await connection.ask(request, body, seconds)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("no answer in time", request=request) from error
+        except PipeUnavailable as error:
+            raise httpx.ConnectError(str(error), request=request) from error
+        return httpx.Response(
+            answer.status, headers=answer.headers, content=answer.body, request=request
+        )
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _connected(self) -> "_Connection":
+        async with self._connecting:
+            if self._connection is None or self._connection.ended:
+                if self._connection is not None:
+                    await self._connection.close()
+                self._connection = _Connection(self._settings, self._clock, self._preference)
+            await self._connection.established()
+            return self._connection
+
+
+class _Connection:
+    """One connection, from its beginning to its end: the `LinkEnd` of a worker."""
+
+    is_gateway = False
+
+    def __init__(self, settings: PipeSettings, clock: Clock, preference: bytes) -> None:
+        channel = worker_channel(settings.namespace, new_secret(16).hex())
+        self._clock = clock
+        self._silence = settings.silence_seconds
+        self._preference = preference
+        self._waiting: dict[int, _Waiting] = {}
+        self._number = 0
+        self._gateway: str | None = None
+        self._beats: dict[str, float] = {}  # when each gateway was last heard (monotonic)
+        self._doubtful: set[str] = set()  # gateways that have not answered, nor beaten since
+        self._failure: PipeUnavailable | None = None
+        self._link = RedisLink(settings, channel, clock, self)
+        self._ready = asyncio.Event()
+        # Owned by whoever closes the transport.
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def ended(self) -> bool:
+        return self._running.done()
+
+    async def established(self) -> None:
+        """Wait until requests can be sent. Raises PipeUnavailable."""
+        await self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def ask(self, request: httpx.Request, body: bytes, seconds: float | None) -> Answer:
+        """Send a request, and wait for its answer. Raises PipeUnavailable, TimeoutError."""
+        gateway = self._gateway or await self._choose()
+        self._number += 1
+        number = self._number
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Waiting(gateway, self._clock.monotonic(), answer)
+        call = Call(
+            number=number,
+            answer_to=self._link.channel,
+            method=request.method,
+            path=request.url.raw_path.decode("ascii"),
+            headers={n: v for n, v in request.headers.items() if n in _HEADERS},
+            body=body,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                if not await self._link.publish(gateway, encoded(call)):
+                    self.gone([gateway])
+                return await answer
+        except TimeoutError:
+            self._doubt(gateway)
+            raise
+        finally:
+            del self._waiting[number]
+
+    async def close(self) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    async def _run(self) -> None:
+        try:
+            await self._link.run()
+        except PipeUnavailable as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+            self.gone({each.gateway for each in self._waiting.values()})
+
+    # Gateways
+
+    async def _choose(self) -> str:
+        """The same of several for as long as they are the same, and well."""
+        found = await self._link.gateways()
+        if not found:
+            raise PipeUnavailable("no gateway listens on this Redis: is an API process running?")
+        well = [each for each in found if each not in self._doubtful] or found
+        self._gateway = max(well, key=lambda each: zlib.crc32(self._preference + each.encode()))
+        return self._gateway
+
+    def _doubt(self, gateway: str) -> None:
+        """It does not answer: others are preferred until it beats again."""
+        self._doubtful.add(gateway)
+        if self._gateway == gateway:
+            self._gateway = None
+
+    # What the link tells
+
+    def ready(self) -> None:
+        self._ready.set()
+
+    def hear(self, frame: bytes) -> None:
+        try:
+            answer = _read(frame)
+        except msgspec.MsgspecError:
+            return  # whatever it is, it answers nothing
+        waiting = self._waiting.get(answer.number)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_result(answer)
+
+    def beaten(self, gateway: str) -> None:
+        while len(self._beats) >= _MOST_GATEWAYS:
+            del self._beats[next(iter(self._beats))]
+        self._beats[gateway] = self._clock.monotonic()
+        self._doubtful.discard(gateway)
+
+    def watched(self) -> Collection[str]:
+        """Gateways that answers are waited for from. One that stands still is given up here."""
+        latest = self._clock.monotonic() - self._silence
+        asked = list(self._waiting.values())
+        still = {
+            each.gateway
+            for each in asked
+            if each.asked_at < latest and self._beats.get(each.gateway, latest) <= latest
+        }
+        for gateway in still:
+            self._doubt(gateway)
+        self.gone(still)
+        return {each.gateway for each in asked} - still
+
+    def gone(self, channels: Collection[str]) -> None:
+        """Whoever waits for these waits in vain."""
+        if self._gateway in channels:
+            self._gateway = None
+        for waiting in self._waiting.values():
+            if waiting.gateway in channels and not waiting.answer.done():
+                waiting.answer.set_exception(PipeUnavailable("the gateway was cut off"))

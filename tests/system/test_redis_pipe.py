@@ -1,0 +1,252 @@
+"""Workers behind a real Valkey: `gnomon worker --pipe`, API processes, and a server that is killed,
+stopped, emptied and full."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+from tests.brokers import ValkeyServer
+from tests.commands import gnomon
+from tests.integration.identity import make_key
+from tests.system.example_workers import ExampleWorker, example_worker
+from tests.system.harness import PATIENCE, Process, Submitter, Truth, eventually
+
+from gnomon.access.principal import Role
+from gnomon.model.targets.target import PythonTarget
+from gnomon.store.postgres.database import Database
+
+pytestmark = pytest.mark.system
+
+LEASE = 3.0  # seconds, of a session
+GREET = PythonTarget("py.greet")
+ADA = b'{"name": "Ada"}'
+SHOP = """
+import asyncio
+from pathlib import Path
+from gnomon import Gnomon, TaskContext
+
+app = Gnomon()
+RUNS = Path(__file__).parent / "runs"
+
+
+@app.task(name="py.greet")
+async def greet(ctx: TaskContext, name: str) -> str:
+    with RUNS.open("a") as file:
+        file.write(f"{ctx.task_id} {ctx.fence}\\n")
+    await asyncio.sleep(0.05)
+    return f"hello {name}"
+
+
+@app.task(name="py.count")
+async def count(ctx: TaskContext, seconds: int) -> int:
+    for second in range(seconds):
+        ctx.progress(second / seconds, f"{second} s")
+        await asyncio.sleep(1)
+    return seconds
+"""
+
+# As the how-to has them: no key of the server can be read or written.
+WORKER_COMMANDS = (
+    "+subscribe",
+    "+unsubscribe",
+    "+publish",
+    "+pubsub",
+    "+ping",
+    "+hello",
+    "+client|setinfo",
+)
+Start = Callable[..., ExampleWorker]
+NewGateway = Callable[..., Process]
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[ValkeyServer]:
+    folder = tmp_path / "valkey"
+    folder.mkdir()
+    server = ValkeyServer(folder, kept=False)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path, valkey: ValkeyServer) -> Iterator[Start]:
+    """Start a worker behind the server; all are killed in the end."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    with ExitStack() as stack:
+
+        def start(pipe: str = valkey.url, **env: str) -> ExampleWorker:
+            command = [sys.executable, "-m", "gnomon", "worker", "shop:app", "--pipe", pipe]
+            env = {"GNOMON_NODE_SLOTS": "20", **env}
+            return stack.enter_context(example_worker(command, tmp_path, **env))
+
+        yield start
+
+
+@pytest.fixture
+def new_gateway(
+    database_dsn: str, tmp_path: Path, processes: list[Process], valkey: ValkeyServer
+) -> NewGateway:
+    """Start an API process behind the server."""
+
+    def start(name: str = "api", **settings: object) -> Process:
+        given = {"pipe_url": valkey.url, "gateway_lease_seconds": LEASE, **settings}
+        api = Process(database_dsn, tmp_path, name, "api", api_port=0, **given)
+        processes.append(api)
+        api.start()
+        return api
+
+    return start
+
+
+async def started(*workers: ExampleWorker, count: int = 1) -> None:
+    async def said() -> bool:
+        for worker in workers:
+            assert worker.process.poll() is None, worker.text
+        return all(worker.text.count("worker started") >= count for worker in workers)
+
+    await eventually(said)
+
+
+async def begun(truth: Truth, task: UUID) -> None:
+    """Until its handler runs: it says how far it is."""
+
+    async def told() -> bool:
+        sql = "SELECT 1 FROM gnomon.progress WHERE task_id = $1"
+        return bool(await truth.fetch(sql, task))
+
+    await eventually(told)
+
+
+async def completed(truth: Truth, ids: list[UUID]) -> None:
+    await eventually(lambda: truth.completed(ids), PATIENCE)
+
+
+async def attempts(truth: Truth, ids: list[UUID]) -> set[int]:
+    rows = await truth.fetch("SELECT attempt FROM gnomon.task_archive WHERE id = ANY ($1)", ids)
+    return {row["attempt"] for row in rows}
+
+
+async def test_faults_of_the_server_and_of_gateways_lose_and_repeat_nothing(
+    new_gateway: NewGateway,
+    start_worker: Start,
+    valkey: ValkeyServer,
+    submitter: Submitter,
+    truth: Truth,
+    tmp_path: Path,
+) -> None:
+    gateways = [new_gateway(f"api{n}") for n in range(2)]
+    worker = start_worker()
+    url, _ = [await each.started() for each in gateways]
+    await started(worker)
+    ids: list[UUID] = []
+
+    async def under_load(fault: Callable[[], object]) -> None:
+        ids.extend(await submitter.submit(GREET, 100, payload=ADA))
+        await asyncio.sleep(0.1)
+        fault()
+        ids.extend(await submitter.submit(GREET, 20, payload=ADA))
+
+    def restarted_empty() -> None:
+        valkey.kill()
+        valkey.start()
+
+    def without_memory() -> None:
+        valkey.client.config_set("maxmemory-policy", "noeviction")
+        valkey.client.config_set("maxmemory", 1)
+
+    await under_load(restarted_empty)
+    await under_load(lambda: valkey.client.client_kill_filter(_type="pubsub"))
+    await under_load(lambda: valkey.client.client_kill_filter(_type="normal", skipme=True))
+    await under_load(without_memory)
+    await under_load(lambda: valkey.send(signal.SIGSTOP))
+    await asyncio.sleep(0.3)
+    valkey.send(signal.SIGCONT)
+    await under_load(gateways[1].kill)
+    await completed(truth, ids)
+    assert await attempts(truth, ids) == {1}
+    assert len((tmp_path / "runs").read_text().splitlines()) == len(ids), "each ran once"
+    assert worker.text.count("worker started") == 1, worker.text
+    types = await truth.fetch("SELECT name FROM gnomon.task_type ORDER BY name")
+    assert [row["name"] for row in types] == ["py.count", "py.greet"], "what its app declares"
+    await is_named_while_it_is_away(url, valkey, submitter, truth)
+
+
+async def is_named_while_it_is_away(
+    url: str, valkey: ValkeyServer, submitter: Submitter, truth: Truth
+) -> None:
+    valkey.kill()
+    (task,) = await submitter.submit(GREET, 1, payload=ADA)
+    async with httpx.AsyncClient(base_url=url) as client:
+
+        async def explained() -> bool:
+            found = (await client.get(f"/api/v1/tasks/{task}/explain")).json()
+            return "the Redis that remote workers are reached through" in found["summary"]
+
+        await eventually(explained)
+        assert 'gnomon_pipe_up{pipe="redis"} 0.0' in (await client.get("/metrics")).text
+        valkey.start()
+        await completed(truth, [task])
+        assert 'gnomon_pipe_up{pipe="redis"} 1.0' in (await client.get("/metrics")).text
+
+
+async def test_what_a_worker_that_was_stopped_ran_runs_elsewhere(
+    new_gateway: NewGateway, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    await new_gateway().started()
+    worker = start_worker()
+    await started(worker)
+    (task,) = await submitter.submit(PythonTarget("py.count"), 1, payload=b'{"seconds": 2}')
+    await begun(truth, task)
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    other = start_worker()
+    await completed(truth, [task])
+    assert await attempts(truth, [task]) == {2}
+    other.process.kill()
+    os.kill(worker.process.pid, signal.SIGCONT)
+    await started(worker, count=2)
+    (task,) = await submitter.submit(GREET, 1, payload=ADA)
+    await completed(truth, [task])
+
+
+async def test_credentials_of_the_server_and_a_key_are_needed(
+    new_gateway: NewGateway,
+    start_worker: Start,
+    valkey: ValkeyServer,
+    database: Database,
+    submitter: Submitter,
+    truth: Truth,
+    tmp_path: Path,
+) -> None:
+    channels = ("resetkeys", "resetchannels", "&gnomon:1:*", "-@all", *WORKER_COMMANDS)
+    asked = ("ACL", "SETUSER", "worker", "on", ">secret", *channels)
+    valkey.client.execute_command(*asked)  # type: ignore[no-untyped-call]
+    valkey.client.config_set("requirepass", "root")
+    gateway = new_gateway(pipe_url=valkey.url.replace("://", "://:root@"), auth_enabled="true")
+    _, reader = await make_key(database, roles=(Role.READ,))
+    _, good = await make_key(database, roles=(Role.WORK,))
+    own = valkey.url.replace("://", "://worker:secret@")
+    stranger = start_worker(valkey.url, GNOMON_API_KEY=good)
+    await gateway.started()
+    worker = start_worker(own, GNOMON_API_KEY=good)
+    given = ("worker", "shop:app", "--pipe", own)
+    env = {"GNOMON_API_KEY": reader}
+    done = await asyncio.to_thread(gnomon, *given, cwd=tmp_path, env=env)
+    assert done.code == 1
+    assert "role" in done.err.splitlines()[-1]
+    await started(worker)
+    ids = await submitter.submit(GREET, 20, payload=ADA)
+    await completed(truth, ids)
+
+    async def refused() -> bool:
+        return "authenticated" in stranger.text
+
+    await eventually(refused)
+    assert "secret" not in worker.text
