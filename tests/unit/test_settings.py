@@ -38,6 +38,7 @@ LATER = {
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
     ("output", "metrics_socket"),
     *(("gateway", name) for name in SECTIONS["gateway"].__struct_fields__),
+    *(("pipe", name) for name in SECTIONS["pipe"].__struct_fields__),
     *(("notify", name) for name in SECTIONS["notify"].__struct_fields__),
 }
 

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from gnomon.clock import Clock, new_secret
-from gnomon.pipe.redis.frames import Answer, Call, encoded, worker_channel
+from gnomon.pipe.redis.frames import PipeAnswer, PipeCall, encoded, worker_channel
 from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
 from gnomon.settings import PipeSettings
 
@@ -22,15 +22,15 @@ _HEADERS = frozenset(
      "tracestate", "user-agent")
 )  # fmt: skip
 _MOST_GATEWAYS = 1_000  # whose beats are remembered
-_read = msgspec.msgpack.Decoder(Answer).decode
+_read = msgspec.msgpack.Decoder(PipeAnswer).decode
 
 
-class _Waiting(NamedTuple):
+class _AwaitedAnswer(NamedTuple):
     """A request that is not answered."""
 
     gateway: str
     asked_at: float  # monotonic
-    answer: "asyncio.Future[Answer]"
+    answer: "asyncio.Future[PipeAnswer]"
 
 
 class RedisTransport(httpx.AsyncBaseTransport):
@@ -82,7 +82,7 @@ class _Connection:
         self._clock = clock
         self._silence = settings.silence_seconds
         self._preference = preference
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _AwaitedAnswer] = {}
         self._number = 0
         self._gateway: str | None = None
         self._beats: dict[str, float] = {}  # when each gateway was last heard (monotonic)
@@ -103,14 +103,14 @@ class _Connection:
         if self._failure is not None:
             raise self._failure
 
-    async def ask(self, request: httpx.Request, body: bytes, seconds: float | None) -> Answer:
+    async def ask(self, request: httpx.Request, body: bytes, seconds: float | None) -> PipeAnswer:
         """Send a request, and wait for its answer. Raises PipeUnavailable, TimeoutError."""
         gateway = self._gateway or await self._choose()
         self._number += 1
         number = self._number
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Waiting(gateway, self._clock.monotonic(), answer)
-        call = Call(
+        answer: asyncio.Future[PipeAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _AwaitedAnswer(gateway, self._clock.monotonic(), answer)
+        call = PipeCall(
             number=number,
             answer_to=self._link.channel,
             method=request.method,

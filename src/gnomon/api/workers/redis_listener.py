@@ -20,7 +20,13 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Scope
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, new_incarnation
 from gnomon.model.insight.explanation import REDIS_PIPE
-from gnomon.pipe.redis.frames import Answer, Call, encoded, gateway_channel, is_worker_channel
+from gnomon.pipe.redis.frames import (
+    PipeAnswer,
+    PipeCall,
+    encoded,
+    gateway_channel,
+    is_worker_channel,
+)
 from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
 from gnomon.settings import PipeSettings
 
@@ -32,7 +38,7 @@ _LONGEST_PAUSE = 1.0
 _PATHS = ("/api/v1/worker-sessions", "/api/v1/task-types", "/api/v1/workflows", "/api/v1/cron-jobs")
 _ANSWERED = frozenset((b"content-type", b"retry-after"))
 _PRIVATE = 0xFD << 120  # fd00::/8, addresses of nobody's
-_read = msgspec.msgpack.Decoder(Call).decode
+_read = msgspec.msgpack.Decoder(PipeCall).decode
 
 
 class RedisListener:
@@ -54,7 +60,7 @@ class RedisListener:
         self._troubles = troubles
         self._on_change = on_change  # told whether Redis can be reached
         self._calls: dict[str, set[_CallUnderWay]] = {}  # by the channel of their answers
-        self._begin: Callable[[Call], None] = _nobody
+        self._begin: Callable[[PipeCall], None] = _nobody
 
     async def run(self) -> None:
         """Answer calls, through one connection after the other."""
@@ -72,7 +78,7 @@ class RedisListener:
         channel = gateway_channel(self._settings.namespace, str(new_incarnation()))
         link = RedisLink(self._settings, channel, self._clock, self)
 
-        def answer(call: Call) -> None:
+        def answer(call: PipeCall) -> None:
             group.create_task(self._answer(link, call))
 
         self._begin = answer
@@ -108,7 +114,7 @@ class RedisListener:
             for call in self._calls.get(channel, ()):
                 call.closed.set()
 
-    async def _answer(self, link: RedisLink, call: Call) -> None:
+    async def _answer(self, link: RedisLink, call: PipeCall) -> None:
         under_way = _CallUnderWay(call)
         calls = self._calls.setdefault(call.answer_to, set())
         calls.add(under_way)
@@ -116,7 +122,7 @@ class RedisListener:
             answer = await under_way.answered(self._app)
         except Exception:  # as the HTTP server does
             log.exception("a call through Redis failed")
-            answer = Answer(call.number, 500, {}, b"")
+            answer = PipeAnswer(call.number, 500, {}, b"")
         finally:
             calls.discard(under_way)
             if not calls:
@@ -130,7 +136,7 @@ class RedisListener:
 class _CallUnderWay:
     """A call as a request of ASGI."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: PipeCall) -> None:
         self._call = call
         self.closed = asyncio.Event()  # its worker has gone
         self._asked = False
@@ -138,12 +144,12 @@ class _CallUnderWay:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
 
-    async def answered(self, app: ASGIApp) -> Answer:
+    async def answered(self, app: ASGIApp) -> PipeAnswer:
         path, _, query = self._call.path.partition("?")
         if not any(path == each or path.startswith(f"{each}/") for each in _PATHS):
-            return Answer(self._call.number, 404, {}, b"")
+            return PipeAnswer(self._call.number, 404, {}, b"")
         await app(self._scope(path, query), self._receive, self._send)
-        return Answer(self._call.number, self._status, self._headers, bytes(self._body))
+        return PipeAnswer(self._call.number, self._status, self._headers, bytes(self._body))
 
     def _scope(self, path: str, query: str) -> Scope:
         call = self._call
@@ -187,7 +193,7 @@ class _CallUnderWay:
             self._body += message.get("body", b"")
 
 
-def _nobody(_call: Call) -> None:
+def _nobody(_call: PipeCall) -> None:
     """There is no connection."""
 
 

@@ -26,14 +26,14 @@ KEY_VARIABLE = "GNOMON_API_KEY"
 PIPE_VARIABLE = "GNOMON_PIPE_URL"
 
 
-class Way(NamedTuple):
+class GatewayWay(NamedTuple):
     """How a worker without a database reaches a gateway."""
 
     url: str  # without secrets
     through_redis: bool
 
 
-def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> Way | None:
+def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> GatewayWay | None:
     """The way to the gateway; None: the worker has a database. `url` and `pipe`: the command says
     so. Raises CommandFailed."""
     from gnomon.client.client import url_of
@@ -44,17 +44,17 @@ def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> Way | None
     if pipe or (no_database and not url and settings.pipe.url is not None):
         if importlib.util.find_spec("redis") is None:
             raise CommandFailed("--pipe needs redis: pip install 'gnomon[worker,redis]'")
-        return Way(settings.pipe.where, through_redis=True)
+        return GatewayWay(settings.pipe.where, through_redis=True)
     asked = url or (os.environ.get(API_VARIABLE) if no_database else None)
     if not asked:
         return None
     try:
-        return Way(url_of(asked), through_redis=False)
+        return GatewayWay(url_of(asked), through_redis=False)
     except ValueError as error:
         raise CommandFailed(f"--url (or {API_VARIABLE}): {error}") from error
 
 
-def environ_of(settings: Settings, way: Way) -> dict[str, str]:
+def environ_of(settings: Settings, way: GatewayWay) -> dict[str, str]:
     """The variables by which a process of this worker finds the gateway."""
     if not way.through_redis:
         return _of_handlers(settings, way)
@@ -62,7 +62,7 @@ def environ_of(settings: Settings, way: Way) -> dict[str, str]:
     return {**_of_handlers(settings, way), PIPE_VARIABLE: settings.pipe.url}
 
 
-def _of_handlers(settings: Settings, way: Way) -> dict[str, str]:
+def _of_handlers(settings: Settings, way: GatewayWay) -> dict[str, str]:
     """Those that handlers submit by. Behind Redis they need an address of the API besides."""
     key = {} if settings.api.key is None else {KEY_VARIABLE: settings.api.key}
     return key if way.through_redis else {API_VARIABLE: way.url, **key}
@@ -78,7 +78,7 @@ def prepare(settings: Settings) -> None:
 
 def run(
     settings: Settings,
-    way: Way,
+    way: GatewayWay,
     path: str,
     app: "Gnomon",
     place: "BoardPlace | None",
@@ -105,7 +105,7 @@ def run(
         _serve(run_remote(settings, _connect(settings, way), told, app, listeners=listeners))
 
 
-def _connect(settings: Settings, way: Way) -> "Callable[[], ApiServer]":
+def _connect(settings: Settings, way: GatewayWay) -> "Callable[[], ApiServer]":
     """Gives the API, by this way. Each event loop has a connection of its own through Redis; all of
     them choose the same gateway."""
     from gnomon.client.client import TIMEOUT_SECONDS

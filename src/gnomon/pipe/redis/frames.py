@@ -10,7 +10,7 @@ VERSION = 1
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class PipeCall(msgspec.Struct, frozen=True, array_like=True):
     """A request for a gateway. Fields that are added come last, with defaults."""
 
     number: int  # of those that go to one channel of answers
@@ -21,7 +21,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class PipeAnswer(msgspec.Struct, frozen=True, array_like=True):
     """The answer to the call of this number."""
 
     number: int
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
 
 
-def encoded(frame: Call | Answer) -> bytes:
+def encoded(frame: PipeCall | PipeAnswer) -> bytes:
     return _encode(frame)
 
 
