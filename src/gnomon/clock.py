@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from gnomon.model.ids import uuid7
@@ -61,8 +62,7 @@ class Clock(Protocol):
 _TICKING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def _monotonic() -> float:
-    return time.clock_gettime(_TICKING)
+_monotonic = partial(time.clock_gettime, _TICKING)  # asked for several times a task
 
 
 class SystemClock:

@@ -14,7 +14,7 @@ def tell_buried(emit: Observer, buried: Sequence[Buried]) -> None:
         return
     counts = [
         EndCount(
-            b.key.tenant_id, b.task_type, b.lane, b.recurring, None, True, State.DEAD, [0], 0.0
+            b.key.tenant_id, b.task_type, b.lane, b.recurring, None, True, State.DEAD, 1, [], 0.0
         )
         for b in buried
     ]

@@ -68,10 +68,9 @@ class ActivityTally:
         minute = self._minute()
         for each in starts:
             counts = _of(minute, (each.tenant_id, each.task_type, each.lane))
-            counts.started += len(each.delays)
-            places = counts.delays
-            for place in each.delays:
-                places[place] += 1
+            counts.started += each.number
+            for place, number in each.delays:
+                counts.delays[place] += number
 
     def _ended(self, ends: Counted[EndCount]) -> None:
         minute = self._minute()

@@ -2,18 +2,11 @@
 
 import pytest
 
-from gnomon.model.insight.activity import DELAY_BOUNDS, DELAYS, Counts, delay_place, percentile
+from gnomon.model.insight.activity import DELAYS, Counts, percentile
 
 
 def delays(**places: int) -> list[int]:
     return [places.get(f"b{place}", 0) for place in range(DELAYS)]
-
-
-def test_a_bound_belongs_to_the_bucket_below_it() -> None:
-    assert [delay_place(bound) for bound in DELAY_BOUNDS] == list(range(DELAYS - 1))
-    assert delay_place(-0.001) == 0, "clocks may differ by a moment"
-    assert delay_place(0.0011) == 1
-    assert delay_place(301.0) == DELAYS - 1
 
 
 @pytest.mark.parametrize(

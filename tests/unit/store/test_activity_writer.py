@@ -59,7 +59,9 @@ class Shelf:
 
 
 def started(*starts: tuple[str, str]) -> TasksStarted:
-    counts = [StartCount(tenant, kind, Lane.HIGH, False, [0], 0.0) for tenant, kind in starts]
+    counts = [
+        StartCount(tenant, kind, Lane.HIGH, False, 1, [(0, 1)], 0.0) for tenant, kind in starts
+    ]
     nothing: list[object] = []
     return TasksStarted(
         TaskBatch(lambda: iter(nothing)),  # type: ignore[arg-type]
@@ -69,7 +71,7 @@ def started(*starts: tuple[str, str]) -> TasksStarted:
 
 
 def settled(outcome: OutcomeKind | None, state: State) -> TasksSettled:
-    count = EndCount("a", "mail", Lane.LOW, False, outcome, False, state, [1], 0.5)
+    count = EndCount("a", "mail", Lane.LOW, False, outcome, False, state, 1, [(1, 1)], 0.5)
     nothing: list[object] = []
     return TasksSettled(
         TaskBatch(lambda: iter(nothing)),  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -65,10 +64,6 @@ class Counts(msgspec.Struct):
     def weight(self) -> int:
         """How much happened, for finding what is busiest."""
         return self.submitted + self.started + self.succeeded + self.failed + self.dead
-
-
-# The bucket of a delay; a bound belongs to the bucket below it. Asked for every task.
-delay_place = partial(bisect_left, DELAY_BOUNDS)
 
 
 def percentile(delays: Sequence[int], part: float) -> float | None:

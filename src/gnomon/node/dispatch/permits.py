@@ -107,6 +107,13 @@ class Permits(StartCheck):
     def unanswered(self, keys: Iterable[TaskKey]) -> None:
         """They keep what they took: it may be in use."""
 
+    def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
+        if not self._taken and not self._doubtful:
+            tenants = {d.key.tenant_id for d in deliveries}
+            if not any(map(self._rules_of, tenants)):
+                return []  # as for most: nothing was taken, and nothing has to be
+        return super().refused(deliveries)
+
     def claimed(self, delivery: Delivery) -> bool:
         """Whether its starts are still good is asked right before the call."""
         key = delivery.key

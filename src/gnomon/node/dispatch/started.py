@@ -1,11 +1,11 @@
 """Tells who listens which tasks were claimed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import starmap
+from itertools import compress, starmap
 
 from gnomon.model.tasks.task import TaskKey
-from gnomon.observe.counts import Counted, StartCount, StartKind, start_count
+from gnomon.observe.counts import Counted, StartCount, by_kind, start_count
 from gnomon.observe.events import TaskBatch, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import NEVER, Delivery
 from gnomon.store.ports.dispatch import Entry
@@ -24,7 +24,7 @@ def started_event(
         return _started(recurring) if recurring else iter(())
 
     def counts() -> Iterator[StartCount]:
-        return iter(()) if now is None else _counted(_paired(entries, deliveries), now)
+        return iter(()) if now is None else _counted(entries, deliveries, now)
 
     def _started(due: dict[TaskKey, Entry]) -> Iterator[TaskStarted]:
         for delivery in deliveries:
@@ -43,34 +43,23 @@ def started_event(
     return TasksStarted(TaskBatch(tasks), TaskBatch(runs), Counted(counts))
 
 
-def _paired(
-    entries: Sequence[Entry], deliveries: Sequence[Delivery]
-) -> Iterable[tuple[Entry, Delivery]]:
-    """Deliveries are in the order of their entries."""
-    if len(entries) == len(deliveries):
-        return zip(entries, deliveries, strict=True)
-    known = {e.key: e for e in entries}
-    return ((known[d.key], d) for d in deliveries if d.key in known)
-
-
-def _counted(claimed: Iterable[tuple[Entry, Delivery]], now: datetime) -> Iterator[StartCount]:
-    """Done for every task, so as little as can be: most batches are of one kind."""
-    kinds: dict[StartKind, list[float]] = {}
-    last_type, last_tenant, last_lane, last_recurring = "", "", None, False
-    delays: list[float] = []
-    for entry, delivery in claimed:
-        if delivery.expired or delivery.start_by == NEVER:
-            continue
-        tenant, task_type, lane = delivery.key.tenant_id, delivery.task_type, delivery.lane
-        recurring = delivery.recurring
-        if (
-            task_type != last_type
-            or lane is not last_lane
-            or recurring is not last_recurring
-            or tenant != last_tenant
-        ):
-            last_type, last_tenant, last_lane = task_type, tenant, lane
-            last_recurring = recurring
-            delays = kinds.setdefault((tenant, task_type, lane, recurring), [])
-        delays.append((now - entry.due_at).total_seconds())
-    return starmap(start_count, kinds.items())
+def _counted(
+    entries: Sequence[Entry], deliveries: Sequence[Delivery], now: datetime
+) -> Iterator[StartCount]:
+    if len(entries) == len(deliveries):  # which are in the order of their entries
+        due = [e.due_at for e in entries]
+    else:
+        known = {e.key: e.due_at for e in entries}
+        deliveries = [d for d in deliveries if d.key in known]
+        due = [known[d.key] for d in deliveries]
+    late = [(now - each).total_seconds() for each in due]
+    startable = [not d.expired and d.start_by != NEVER for d in deliveries]
+    if not all(startable):
+        late, deliveries = list(compress(late, startable)), list(compress(deliveries, startable))
+    columns = (
+        [d.key.tenant_id for d in deliveries],
+        [d.task_type for d in deliveries],
+        [d.lane for d in deliveries],
+        [d.recurring for d in deliveries],
+    )
+    return starmap(start_count, by_kind(columns, late).items())

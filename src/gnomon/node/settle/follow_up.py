@@ -6,9 +6,9 @@ is told. All of it is a matter of speed, or of
 knowledge: scans find all but the last without it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat, starmap
+from itertools import compress, starmap
 from typing import Protocol
 
 from gnomon.clock import Clock
@@ -20,7 +20,7 @@ from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.buried import tell_buried
-from gnomon.observe.counts import Counted, EndCount, EndKind, end_count
+from gnomon.observe.counts import Counted, EndCount, by_kind, end_count
 from gnomon.observe.events import (
     Observer,
     SettlementsPresumed,
@@ -167,48 +167,40 @@ def _counted(
 ) -> Iterator[EndCount]:
     """Mostly all of them were accepted and have succeeded, and no state has to be looked up."""
     if len(settled) == len(settlements) and all(s.verdict is COMPLETE for s in settlements):
-        return _grouped(zip(tasks, settlements, repeat(State.COMPLETED)))
+        return _grouped(tasks, settlements, [State.COMPLETED] * len(settled))
     states = {(s.key, s.fence): s.state for s in settled}
+    found = [states.get((t.key, s.fence)) for t, s in zip(tasks, settlements, strict=True)]
+    accepted = [state is not None for state in found]
     return _grouped(
-        (task, settlement, state)
-        for task, settlement in zip(tasks, settlements, strict=True)
-        if (state := states.get((task.key, settlement.fence))) is not None
+        list(compress(tasks, accepted)),
+        list(compress(settlements, accepted)),
+        [state for state in found if state is not None],
     )
 
 
 def _presumed(settlements: Sequence[tuple[Claimed, Settlement]]) -> Iterator[EndCount]:
-    return _grouped((task, each, _STATES[each.verdict.kind]) for task, each in settlements)
+    tasks, ends = [task for task, _ in settlements], [end for _, end in settlements]
+    return _grouped(tasks, ends, [_STATES[end.verdict.kind] for end in ends])
 
 
-def _grouped(ended: Iterable[tuple[Claimed, Settlement, State]]) -> Iterator[EndCount]:
-    """Done for every task, so as little as can be: most batches are of one kind."""
-    kinds: dict[EndKind, list[float]] = {}
-    last_type, last_tenant, last_lane = "", "", None
-    last_outcome, last_state, last_recurring, last_internal = None, None, False, False
-    spent: list[float] = []
-    for task, settlement, state in ended:
-        tenant, task_type, lane = task.key.tenant_id, task.task_type, task.lane
-        outcome, internal, recurring = settlement.outcome, settlement.internal, task.recurring
-        if (
-            task_type != last_type
-            or lane is not last_lane
-            or outcome is not last_outcome
-            or state is not last_state
-            or tenant != last_tenant
-            or recurring is not last_recurring
-            or internal is not last_internal
-        ):
-            last_type, last_tenant, last_lane = task_type, tenant, lane
-            last_outcome, last_state, last_internal = outcome, state, internal
-            last_recurring = recurring
-            kind = (tenant, task_type, lane, recurring, outcome, internal, state)
-            spent = kinds.setdefault(kind, [])
-        began, finished = settlement.started_at, settlement.finished_at
-        if began is None or finished is None or finished < began:
-            spent.append(0.0)
-        else:
-            spent.append(finished - began)
-    return starmap(end_count, kinds.items())
+def _grouped(
+    tasks: Sequence[Claimed], settlements: Sequence[Settlement], states: Sequence[State]
+) -> Iterator[EndCount]:
+    columns = (
+        [t.key.tenant_id for t in tasks],
+        [t.task_type for t in tasks],
+        [t.lane for t in tasks],
+        [t.recurring for t in tasks],
+        [s.outcome for s in settlements],
+        [s.internal for s in settlements],
+        states,
+    )
+    times = [(s.started_at, s.finished_at) for s in settlements]
+    spent = [
+        0.0 if began is None or ended is None or ended < began else ended - began
+        for began, ended in times
+    ]
+    return starmap(end_count, by_kind(columns, spent).items())
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -1,6 +1,6 @@
 """Metrics of executions, by priority and by whether a cron job made the task.
 
-Counted from the counts of events, a batch at a time: a task costs two increments, for its buckets.
+Counted from the counts of events, a batch at a time.
 """
 
 from collections.abc import Iterator
@@ -48,13 +48,13 @@ class ExecutionMetrics(Collector):
     def started(self, starts: Counted[StartCount]) -> None:
         for each in starts:
             series = self._series[each.lane, each.recurring]
-            series.started += len(each.delays)
+            series.started += each.number
             series.delays.add(each.delays, each.seconds)
 
     def ended(self, ends: Counted[EndCount]) -> None:
         for each in ends:
             series = self._series[each.lane, each.recurring]
-            number, outcome, state = len(each.runs), each.outcome, each.state
+            number, outcome, state = each.number, each.outcome, each.state
             if outcome is not None:
                 # A cancelled execution is recorded as that, however it ended.
                 ended = OutcomeKind.CANCELLED if state is State.CANCELLED else outcome

@@ -11,6 +11,8 @@ from itertools import accumulate
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
+from gnomon.observe.counts import Bucket
+
 
 class BucketCounts:
     """The counts of one series. Its last bucket is for what exceeds all bounds."""
@@ -26,11 +28,10 @@ class BucketCounts:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    def add(self, places: Iterable[int], total: float) -> None:
-        """Values of known buckets, and their sum."""
-        counts = self.counts
-        for place in places:
-            counts[place] += 1
+    def add(self, buckets: Iterable[Bucket], total: float) -> None:
+        """Values that were counted by these bounds, and their sum."""
+        for place, number in buckets:
+            self.counts[place] += number
         self.total += total
 
     def show(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:

@@ -49,9 +49,9 @@ class TypeMetrics(Collector):
         for each in ends:
             if each.outcome is None:
                 continue
-            series = self._named.get(each.task_type) or self._of(each.task_type, len(each.runs))
+            series = self._named.get(each.task_type) or self._of(each.task_type, each.number)
             ended = OutcomeKind.CANCELLED if each.state is State.CANCELLED else each.outcome
-            series.ended[ended] = series.ended.get(ended, 0) + len(each.runs)
+            series.ended[ended] = series.ended.get(ended, 0) + each.number
             series.seconds += each.seconds
 
     def collect(self) -> Iterator[Metric]:

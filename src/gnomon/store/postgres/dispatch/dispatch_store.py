@@ -252,9 +252,10 @@ class PostgresDispatch:
                 children += [] if entry is None else [entry]
                 continue
             reached = State(state)
-            for place in places:
-                asked = batch[place - 1]
-                settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
+            settled += [
+                Settled(asked.key, asked.fence, reached, due_at, cron_job_id)
+                for asked in [batch[place - 1] for place in places]
+            ]
         if children or steps:
             settled[0] = msgspec.structs.replace(settled[0], children=tuple(children), steps=steps)
         return settled
