@@ -134,13 +134,14 @@ def watching(
 def counting(
     tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 100_000,
     pairs: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Of metrics alone.")] = False,
     json: Json = None,
 ) -> None:
     """Measure what metrics and activity cost a task, in alternating pairs."""
     _run(
         "A drain that is counted, and one that is not",
-        lambda stage, progress: adding_up.run(stage, tasks, pairs, progress),
-        {"tasks": tasks, "pairs": pairs},
+        lambda stage, progress: adding_up.run(stage, tasks, pairs, progress, metrics_alone=metrics),
+        {"tasks": tasks, "pairs": pairs, "metrics": metrics},
         json,
     )
 

@@ -1,4 +1,5 @@
-"""What metrics and activity cost: the processor time of a task, counted and not, in turn."""
+"""What metrics and activity cost, or metrics alone: the processor time of a task, counted and not,
+in turn."""
 
 from statistics import median
 
@@ -15,7 +16,7 @@ from gnomon.model.targets.target import PythonTarget
 
 GOAL = 1.02
 MICRO = 1e6
-APPS = {"counted": APP, "uncounted": "bench.uncounted:app"}
+WAYS = "counted", "uncounted"
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -29,14 +30,18 @@ class Spent(msgspec.Struct, frozen=True):
         return self.node + self.postgresql
 
 
-async def run(stage: Stage, tasks: int, pairs: int, progress: Progress) -> Findings:
+async def run(
+    stage: Stage, tasks: int, pairs: int, progress: Progress, *, metrics_alone: bool = False
+) -> Findings:
     findings = Findings()
-    bar = progress.add_task("", total=pairs * len(APPS))
-    spent: dict[str, list[Spent]] = {way: [] for way in APPS}
-    for pair in turns(list(APPS), pairs):
+    bar = progress.add_task("", total=pairs * len(WAYS))
+    without = "bench.unmetered:app" if metrics_alone else "bench.uncounted:app"
+    apps = dict(zip(WAYS, (APP, without), strict=True))
+    spent: dict[str, list[Spent]] = {way: [] for way in WAYS}
+    for pair in turns(list(WAYS), pairs):
         for way in pair:
             progress.update(bar, description=way)
-            one, tally = await _drain(stage, tasks, way)
+            one, tally = await _drain(stage, tasks, way, apps[way])
             findings.add([], tally)
             spent[way].append(one)
             progress.advance(bar)
@@ -44,11 +49,11 @@ async def run(stage: Stage, tasks: int, pairs: int, progress: Progress) -> Findi
     return findings
 
 
-async def _drain(stage: Stage, tasks: int, way: str) -> tuple[Spent, Tally]:
+async def _drain(stage: Stage, tasks: int, way: str, app: str) -> tuple[Spent, Tally]:
     async with stage.arena() as arena:
         await arena.preload(PythonTarget("noop"), tasks)
         before = _cpu(stage.server.pid)
-        async with arena.node(node_app=APPS[way]) as node:
+        async with arena.node(node_app=app) as node:
             at_ready = _cpu(node.pid)
             await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
             used = _cpu(node.pid) - at_ready
