@@ -184,6 +184,8 @@ if TYPE_CHECKING:
     from gnomon.sdk.workflow.run_handle import RunHandle, WorkflowFailed
     from gnomon.sdk.workflow.steps import (
         Step,
+        call_grpc,
+        publish,
         webhook,
     )
     from gnomon.sdk.workflow.waiting import wait_for_signal, wait_for_time
@@ -354,9 +356,11 @@ __all__ = [
     "__version__",
     "all_of",
     "any_of",
+    "call_grpc",
     "for_each",
     "is_in",
     "load_app",
+    "publish",
     "verify_webhook",
     "wait_for_signal",
     "wait_for_time",
@@ -572,6 +576,8 @@ _MODULES = {
     ),
     "gnomon.sdk.workflow.steps": (
         "Step",
+        "call_grpc",
+        "publish",
         "webhook",
     ),
     "gnomon.sdk.workflow.waiting": (

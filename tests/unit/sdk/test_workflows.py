@@ -14,7 +14,9 @@ from gnomon import (
     TaskContext,
     all_of,
     any_of,
+    call_grpc,
     is_in,
+    publish,
     webhook,
 )
 
@@ -132,6 +134,27 @@ def test_what_is_said_of_a_step() -> None:
             },
         ]
     }
+
+
+def test_steps_publish_and_call_grpc() -> None:
+    def order(order: Order) -> None:
+        charged = charge.step("o", 7)
+        publish(
+            "tell", f"queue://orders/paid.{order.id}", {"sum": charged.output}, key="o",
+            headers={"x-order": f"{order.id}"},
+        )  # fmt: skip
+        shipped = call_grpc("ship", "grpc://h:50051/shop.Orders/Ship", {"order": order.id})
+        ship.step(shipped.output)
+
+    nodes = drawn(order)
+    assert nodes["tell"]["target"] == {
+        "type": "queue", "url": "queue://orders/paid.{{run.input.order.id}}", "key": "o",
+        "headers": {"x-order": "{{run.input.order.id}}"},
+    }  # fmt: skip
+    assert nodes["tell"]["after"] == ["charge"]
+    assert nodes["ship"]["target"]["url"] == "grpc://h:50051/shop.Orders/Ship"
+    assert nodes["ship"]["payload"] == {"order": "{{run.input.order.id}}"}
+    assert nodes["parcel_ship"]["after"] == ["ship"]
 
 
 def test_options_of_the_workflow() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from gnomon.client.types.workflows import WaitSpec, WorkflowNodeSpec, WorkflowTaskSpec
+from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.sdk.errors import InvalidWorkflow
 from gnomon.sdk.workflow.references import INPUT, ITEM, Mark, marked, marks
 from gnomon.sdk.workflow.steps import Step, StepTask
@@ -87,6 +89,9 @@ class Rendering:
     def _field(self, value: Any) -> Any:
         if isinstance(value, WaitSpec) and value.until is not None:
             return msgspec.structs.replace(value, until=self._text(value.until))
+        if isinstance(value, GrpcTarget | QueueTarget):
+            headers = {name: self._text(text) for name, text in value.headers.items()}
+            return msgspec.structs.replace(value, url=self._text(value.url), headers=headers)
         return self._text(value) if isinstance(value, str) else value
 
     def document(self, value: Any) -> Any:

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, cast
 
 from gnomon.client.types.workflows import OnNodeFailure, WorkflowRule
+from gnomon.model.targets.grpc_target import GrpcTarget
+from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.sdk.errors import InvalidWorkflow
 from gnomon.sdk.workflow.references import RunValue, document_of
 
@@ -131,6 +133,35 @@ def webhook(name: str, url: str, payload: Any = None, *, method: str = "POST") -
     """A step that calls a URL, with this payload as the body."""
     fields = {"task_type": name, "callback_url": url, "callback_method": method}
     return Step(name, StepTask(fields, payload))
+
+
+def publish(
+    name: str,
+    url: str,
+    payload: Any = None,
+    *,
+    key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Step[str]:
+    """A step that publishes this payload to `queue://connection/topic`. Its output is what the
+    broker calls the message."""
+    target = QueueTarget(url, key, dict(headers or {}))
+    return Step(name, StepTask({"task_type": name, "target": target}, payload))
+
+
+def call_grpc(
+    name: str,
+    url: str,
+    payload: Any = None,
+    *,
+    descriptor_set: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Step[str]:
+    """A step that calls `grpc://host:port/package.Service/Method` with this payload. Its output is
+    the answer, as JSON in a text. `descriptor_set`: in base64, where the server has no
+    reflection."""
+    target = GrpcTarget(url, dict(headers or {}), descriptor_set)
+    return Step(name, StepTask({"task_type": name, "target": target}, payload))
 
 
 def _checked(value: T, known: Sequence[T]) -> T:
