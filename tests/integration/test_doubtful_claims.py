@@ -1,5 +1,6 @@
 """A claim whose answer is lost: nobody knows whether it was made, so its permits stay in use."""
 
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -18,11 +19,12 @@ from tests.integration.support import (
     submission,
 )
 
+from gnomon.breakers.ramp import FEWEST
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.limits.limiter import Bucket
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreExhausted, StoreUnavailable
 from gnomon.model.fleet.pool import everything_in
 from gnomon.model.fleet.shard import SHARDS
 from gnomon.model.tasks.task import TaskKey
@@ -66,6 +68,25 @@ class Forgetful(PostgresDispatch):
         if self.loses:
             raise StoreUnavailable("the answer was lost")
         return answer
+
+
+class Exhausted(PostgresDispatch):
+    """Has no connection left, where it is told so."""
+
+    exhausted = True
+    asked: list[int]
+
+    async def claim(
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
+    ) -> Claim:
+        self.asked.append(len(keys))
+        if self.exhausted:
+            raise StoreExhausted("no connection")
+        return await super().claim(incarnation, keys, flows, sessions)
 
 
 class Stage:
@@ -144,6 +165,34 @@ async def test_permits_of_a_claim_in_doubt(database: Database, connection: Conne
     assert await stage.keeper.reconcile() == 1
     assert await stage.dispatch() == 1
     assert len(await running(connection)) == 1
+
+
+async def test_claims_begin_small_after_postgresql_was_exhausted(
+    database: Database, connection: Connection
+) -> None:
+    now = await database_now(connection)
+    await store(database, *(submission(now) for _ in range(200)))
+    stage = Stage(database, await joined(database))
+    parts, settings = stage.parts, NodeSettings(window=1_000)
+    full = Exhausted(database, 10.0)
+    full.asked = []
+    agenda = Agenda(FairQueue(), stage.clock.now(), settings.window)
+    scanner = Scanner(full, agenda, stage.clock, settings)
+    scanner.own(everything_in(frozenset(range(SHARDS))))
+    parts = dataclasses.replace(
+        parts, store=full, agenda=agenda, scanner=scanner, pipe=MemoryPipe(1_000, lambda: None)
+    )
+    dispatcher = parts.dispatcher(parts.claims(), 100)
+    await scanner.forward()
+    await scanner.repair()
+    agenda.advance(stage.clock.now())
+    for _ in range(2):
+        with pytest.raises(StoreExhausted):
+            await dispatcher.run_once()
+    full.exhausted = False
+    for _ in range(2):
+        await dispatcher.run_once()
+    assert full.asked[:4] == [100, FEWEST, FEWEST, 4 * FEWEST]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known flow", "unknown flow"])

@@ -65,9 +65,12 @@ VALUES ('default', 'limited', 'limited', 2)
 ON CONFLICT (tenant_id, name) DO UPDATE SET concurrency = 5 - limiter.concurrency
 """
 _BUCKET = "INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key) VALUES ('default', 'idle', $1)"
-# For the chores of events: a condition that is over, what a tenant has used, and a subscriber whose
-# time has come and who could not be told; a task that is stuck no more, and two with levels.
+# For the chores of events: a lane that is crowded, a condition that is over, what a tenant has
+# used, and a subscriber whose time has come and who could not be told; a task that is stuck no
+# more, and two with levels.
 _FOR_EVENTS = """
+INSERT INTO gnomon.crowded_lane VALUES ('innocent', 3, 2, 1, false, 5) ON CONFLICT DO NOTHING;
+UPDATE gnomon.revision SET crowded_at = gnomon.now();
 INSERT INTO gnomon.condition (kind, tenant_id, key, event_id, began_at, detail)
 VALUES ('tasks.retry_storm', 'default', gen_random_uuid(), gen_random_uuid(), gnomon.now(), '{}');
 INSERT INTO gnomon.usage (tenant_id, day, session)

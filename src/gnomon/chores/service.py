@@ -18,11 +18,20 @@ class Service(msgspec.Struct, frozen=True):
     once: Once
     wait: Once | None = None  # None: `once` itself waits for something to do
     at_end: bool = False  # once more when the process ends
+    yields: bool = False  # to others, while PostgreSQL has more to do than it can
 
 
-def every(name: str, once: Once, clock: Clock, seconds: float, *, at_end: bool = False) -> Service:
+def every(
+    name: str,
+    once: Once,
+    clock: Clock,
+    seconds: float,
+    *,
+    at_end: bool = False,
+    yields: bool = False,
+) -> Service:
     """Does it again after so many seconds."""
-    return Service(name, once, partial(clock.sleep, seconds), at_end)
+    return Service(name, once, partial(clock.sleep, seconds), at_end, yields)
 
 
 def whenever(
@@ -32,6 +41,8 @@ def whenever(
     event: asyncio.Event,
     seconds: float | None,
     rest: float = 0.0,
+    *,
+    yields: bool = False,
 ) -> Service:
     """Does it again when the event is set, or after so many seconds; but it rests first."""
 
@@ -41,4 +52,4 @@ def whenever(
         await clock.wait(event, seconds)
         event.clear()
 
-    return Service(name, once, wait)
+    return Service(name, once, wait, yields=yields)

@@ -6,7 +6,7 @@ from typing import NoReturn
 from gnomon.chores.service import Service
 from gnomon.chores.troubles import Troubles
 from gnomon.clock import Clock
-from gnomon.model.errors import BrokenInvariant, LeaseLost
+from gnomon.model.errors import BrokenInvariant, LeaseLost, StoreExhausted
 
 
 class Chores:
@@ -16,7 +16,9 @@ class Chores:
         self._clock = clock
         self.troubles = troubles
 
-    async def run_once(self, name: str, work: Callable[[], Awaitable[object]]) -> float | None:
+    async def run_once(
+        self, name: str, work: Callable[[], Awaitable[object]], *, yields: bool = False
+    ) -> float | None:
         """Do a chore once; after an error, gives the seconds to wait before the next time. Raises
         only what must end the process."""
         try:
@@ -24,14 +26,17 @@ class Chores:
         except (BrokenInvariant, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001 - this is where errors of all chores end
-            return self.troubles.note(name, error)
+            pause = self.troubles.note(name, error)
+            if yields and isinstance(error, StoreExhausted):
+                return self.troubles.postpone(name)
+            return pause
         self.troubles.over(name)
         return None
 
     async def run(self, service: Service) -> NoReturn:
         """Do it again and again. After an error it waits for as long as that asks for instead."""
         while True:
-            pause = await self.run_once(service.name, service.once)
+            pause = await self.run_once(service.name, service.once, yields=service.yields)
             if pause is not None:
                 await self._clock.sleep(pause)
             elif service.wait is not None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from gnomon.clock import Clock
+from gnomon.clock import Chance, Clock, chance
 from gnomon.model.errors import StoreError, StoreUnavailable
 from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.events import ChoreFailed, Observer
@@ -18,6 +18,7 @@ log = structlog.get_logger("gnomon.chores")
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.05
+FIRST_YIELD = 0.5  # where PostgreSQL has more to do than it can
 LONGEST_PAUSE_UNAVAILABLE = 1.0  # PostgreSQL comes back at some moment: be there soon
 LONGEST_PAUSE = 10.0  # of a chore
 LONGEST_ASIDE = 300.0  # of one task, job or tenant that is set aside
@@ -77,8 +78,9 @@ class Trouble(msgspec.Struct):
 class Troubles:
     """A bounded book of troubles, and what is to be done when something has gone wrong."""
 
-    def __init__(self, clock: Clock, emit: Observer) -> None:
+    def __init__(self, clock: Clock, emit: Observer, chance: Chance = chance) -> None:
         self._clock = clock
+        self._chance = chance
         self._emit = emit
         self._book: dict[tuple[str, About], Trouble] = {}
         self._away_logged_at = float("-inf")
@@ -105,6 +107,16 @@ class Troubles:
         self.changed = True
         self._log(trouble, error, pause, monotonic)
         self._emit(ChoreFailed(chore))
+        return pause
+
+    def postpone(self, chore: str) -> float:
+        """Try the chore, which was noted just now, later than that: PostgreSQL has more to do than
+        it can. Gives the seconds, by chance: other processes wait as well."""
+        trouble = self._book[chore, THE_CHORE]
+        bound = min(LONGEST_PAUSE, FIRST_YIELD * 2.0 ** min(trouble.count - 1, 20))
+        pause = bound * (0.5 + self._chance())
+        trouble.retry_at = self._clock.now() + timedelta(seconds=pause)
+        trouble.retry_monotonic = self._clock.monotonic() + pause
         return pause
 
     async def noting(self, chore: str, work: Awaitable[T], about: About = THE_CHORE) -> T:

@@ -52,6 +52,7 @@
     ├── GatewayUnready         the gateway of this process starts, stops, or has lost its lease
     ├── StoreError             PostgreSQL did not do what it was asked, with the SQLSTATE
     │   ├── StoreUnavailable   not now: it cannot be reached, or is full, or others were first
+    │   │   ├── StoreExhausted   it has no connection, memory or time left
     │   │   └── TenantBusy     others hold what decides about a tenant's quotas
     │   ├── Unstorable         not this value: trying again cannot help
     │   └── StatementRefused   anything else; only a person can say what
@@ -424,6 +425,10 @@ class StoreError(GnomonError):
 
 class StoreUnavailable(StoreError):
     """PostgreSQL cannot be reached or cannot do this now; nothing was acknowledged."""
+
+
+class StoreExhausted(StoreUnavailable):
+    """PostgreSQL is there, but has no connection, memory or time left for this."""
 
 
 class Unstorable(StoreError):

@@ -17,13 +17,20 @@ from gnomon.chores import (
     every,
     isolated,
 )
-from gnomon.chores.troubles import LONGEST_ASIDE, LONGEST_PAUSE, MOST_KEPT
+from gnomon.chores.troubles import (
+    FIRST_PAUSE,
+    LONGEST_ASIDE,
+    LONGEST_PAUSE,
+    LONGEST_PAUSE_UNAVAILABLE,
+    MOST_KEPT,
+)
 from gnomon.clock import SystemClock
 from gnomon.model.errors import (
     BrokenInvariant,
     LeaseLost,
     StatementRefused,
     StoreError,
+    StoreExhausted,
     StoreUnavailable,
     Unstorable,
 )
@@ -48,10 +55,11 @@ class World:
         ("08006", StoreUnavailable),
         ("40001", StoreUnavailable),
         ("40P01", StoreUnavailable),
-        ("53100", StoreUnavailable),
-        ("53200", StoreUnavailable),
+        ("53100", StoreExhausted),
+        ("53300", StoreExhausted),
         ("55P03", StoreUnavailable),
-        ("57014", StoreUnavailable),
+        ("57014", StoreExhausted),
+        ("57P01", StoreUnavailable),
         ("25006", StoreUnavailable),
         ("22P05", Unstorable),
         ("54000", Unstorable),
@@ -109,6 +117,28 @@ async def test_an_error_is_noted_and_over_when_it_goes_well() -> None:
     assert counted == 12
     assert await world.chores.run_once("chore", succeed) is None
     assert world.troubles.all() == []
+
+
+async def test_who_takes_on_work_yields_while_postgresql_is_exhausted() -> None:
+    world = World()
+    chances = iter([0.0, 0.5, 0.999] * 10)
+    world.troubles = Troubles(world.clock, world.metrics, lambda: next(chances))
+    world.chores = Chores(world.clock, world.troubles)
+
+    async def fail() -> None:
+        raise of_driver(TimeoutError())  # no connection of the pool within its time
+
+    others = [await world.chores.run_once("record", fail) for _ in range(12)]
+    assert others[-1] == LONGEST_PAUSE_UNAVAILABLE
+    pauses = [await world.chores.run_once("dispatch", fail, yields=True) for _ in range(12)]
+    assert pauses[:3] == pytest.approx([0.25, 1.0, 2.998])
+    assert pauses[-3:] == pytest.approx([5.0, 10.0, 14.99])
+
+    async def away() -> None:
+        raise of_driver(ConnectionRefusedError(111, "refused"))
+
+    # It comes back at some moment, and is not slower for those who ask.
+    assert await world.chores.run_once("steal", away, yields=True) == FIRST_PAUSE
 
 
 @pytest.mark.parametrize("kind", [BrokenInvariant, LeaseLost])

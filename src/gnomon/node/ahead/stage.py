@@ -45,7 +45,7 @@ class AheadStage:
         return [
             every("scan", self.scan, clock, s.scan_seconds),
             whenever("repair", self.repair, clock, signals.look, look, rest),
-            whenever("refill", self.refill, clock, signals.low, None),
+            whenever("refill", self.refill, clock, signals.low, None, yields=True),
             every("plan", self.plan, clock, s.plan_seconds),
             every("look-for-queued", self.look_for_queued, clock, _QUEUED_SECONDS),
             whenever("start-queued", self.start_queued, clock, signals.ended, None),

@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from gnomon.breakers.ramp import Ramp
+from gnomon.model.errors import StoreExhausted
 from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.requeue import Requeue
@@ -48,6 +50,7 @@ class Dispatcher:
         self._pipe = pipe
         self._preemption = preemption
         self._batch = batch
+        self._ramp = Ramp()
         self._held = claims.held
 
     async def run_once(self) -> DispatchResult:
@@ -61,11 +64,16 @@ class Dispatcher:
             self._preemption.run_once()
         return result
 
+    @property
+    def _most(self) -> int:
+        """Entries of one claim."""
+        return self._ramp.most(self._batch)
+
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
         if self._claims.awaits() or not self._claimer.may_claim():
             return 0
-        return min(self._pipe.free(), self._batch)
+        return min(self._pipe.free(), self._most)
 
     def has_room_for_suspects(self) -> bool:
         return self._held.suspects.has_room()
@@ -78,11 +86,16 @@ class Dispatcher:
             return await self._claim(chosen) if chosen else DispatchResult()
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
-        result = await self._claimer.claim(entries)
+        try:
+            result = await self._claimer.claim(entries)
+        except StoreExhausted:
+            self._ramp.exhausted()
+            raise
+        self._ramp.went_well(self._batch)
         return DispatchResult(len(entries), result.claimed, result.started_over)
 
     def _choose(self) -> list[Entry]:
-        chosen = self._claims.take(min(self._pipe.room(), self._batch))
+        chosen = self._claims.take(min(self._pipe.room(), self._most))
         chosen = self._claims.once(chosen + self._urgent(len(chosen)))
         own, others = self._requeue.still_own(chosen)
         if others:
@@ -92,9 +105,9 @@ class Dispatcher:
     def _urgent(self, chosen: int) -> list[Entry]:
         """CRITICAL entries, for the slots that are kept for them, and for those that running tasks
         can be made to leave."""
-        room = min(self._pipe.urgent_room(), self._batch) - chosen
+        room = min(self._pipe.urgent_room(), self._most) - chosen
         taken = self._claims.take_urgent(room)
         if len(taken) < room or self._preemption is None:
             return taken  # there is no more of it
-        more = min(self._preemption.room(), self._batch) - chosen - len(taken)
+        more = min(self._preemption.room(), self._most) - chosen - len(taken)
         return taken + self._claims.take_urgent(more, evicting=True)

@@ -36,8 +36,8 @@ class DispatchStage:
     def services(self) -> list[Service]:
         ready = self._signals.ready
         return [
-            whenever("dispatch", self.dispatch, self._clock, ready, _LONGEST_SLEEP),
-            Service("steal", self.steal, self._until_idle),
+            whenever("dispatch", self.dispatch, self._clock, ready, _LONGEST_SLEEP, yields=True),
+            Service("steal", self.steal, self._until_idle, yields=True),
         ]
 
     async def dispatch(self) -> None:

@@ -1,6 +1,7 @@
 """The failures of PostgreSQL and of its driver, each as one of three errors of ours.
 
-By SQLSTATE, so that no failure is left out: `StoreUnavailable` says not now, `Unstorable` says not
+By SQLSTATE, so that no failure is left out: `StoreUnavailable` says not now (`StoreExhausted`: for
+it has more to do than it can), `Unstorable` says not
 this value, and whatever is in neither list is a `StatementRefused`.
 """
 
@@ -10,7 +11,13 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
+from gnomon.model.errors import (
+    StatementRefused,
+    StoreError,
+    StoreExhausted,
+    StoreUnavailable,
+    Unstorable,
+)
 
 # Whatever the driver raises: what the server answered, and what the driver found by itself.
 DRIVER_ERRORS = (
@@ -24,12 +31,15 @@ DRIVER_ERRORS = (
 _NOT_NOW = (
     "08",  # the connection
     "40",  # a deadlock, or somebody else was first
-    "53",  # memory, disk or connections are used up
     "55006",  # somebody else uses it
     "55P03",  # somebody else has locked it
     "57",  # cancelled or timed out; the server is going, or coming
     "58",  # a disk
     "25006",  # a standby, in the middle of a failover
+)
+_EXHAUSTED = (
+    "53",  # memory, disk or connections are used up
+    "57014",  # a statement took too long
 )
 _NOT_THIS_VALUE = (
     "22",  # a character, number or JSON that the type does not know
@@ -65,8 +75,13 @@ def of_driver(error: Exception) -> StoreError:
             error, asyncpg.PostgresConnectionError
         ):
             return StatementRefused(f"PostgreSQL refused the statement: {error}")
-        return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
+        # A time-out of our own, for a connection or for an answer, has no number.
+        in_vain = isinstance(error, TimeoutError) and error.errno is None
+        kind = StoreExhausted if in_vain else StoreUnavailable
+        return kind(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
     detail = f"{error} (SQLSTATE {sqlstate})"
+    if sqlstate.startswith(_EXHAUSTED):
+        return StoreExhausted(f"PostgreSQL is unavailable: {detail}", sqlstate)
     if sqlstate.startswith(_NOT_NOW):
         return StoreUnavailable(f"PostgreSQL is unavailable: {detail}", sqlstate)
     if sqlstate.startswith(_NOT_THIS_VALUE):
