@@ -45,6 +45,15 @@ def moment_in(text: str, zone: str | None) -> datetime:
         raise typer.BadParameter(str(error)) from None
 
 
+def callback(called: str | None) -> dict[str, Any] | None:
+    """The task that follows another: for a handler, or for a webhook."""
+    if called is None:
+        return None
+    if "://" in called:
+        return {"task_type": "callback", "callback_url": called}
+    return {"task_type": called}
+
+
 def arguments(given: Sequence[str]) -> dict[str, Any] | None:
     """The payload of NAME=TEXT and NAME:=JSON arguments; None without any."""
     payload: dict[str, Any] = {}

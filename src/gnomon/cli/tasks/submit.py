@@ -101,13 +101,9 @@ class SubmitOptions(OptionGroup):
 
 
 def _callback(called: str | None, payload: "Json") -> "Json | None":
-    """A task that follows: for a handler, or for a webhook."""
-    if called is None:
-        return None
-    told = {"payload": {"run_id": "{{run.id}}", **payload}}
-    if "://" in called:
-        return {"task_type": "callback", "callback_url": called, **told}
-    return {"task_type": called, **told}
+    """A task that follows, and is told of the run."""
+    found = values.callback(called)
+    return None if found is None else found | {"payload": {"run_id": "{{run.id}}", **payload}}
 
 
 @with_groups

@@ -63,8 +63,8 @@ def open_(
     """
     body = values.given(
         name=name,
-        on_success=_callback(on_success),
-        on_complete=_callback(on_complete),
+        on_success=values.callback(on_success),
+        on_complete=values.callback(on_complete),
         close_within_seconds=close_within,
     )
     address = remote.api_url(settings_of(ctx), api)
@@ -176,15 +176,6 @@ def progress_line(batch: "Json") -> str:
     told += [f"{counts[each]} {each}" for each in ("failed", "cancelled") if counts[each]]
     bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]"
     return f"{batch['status']} {bar} {', '.join(told)}"
-
-
-def _callback(called: str | None) -> "Json | None":
-    """A task that follows: for a handler, or for a webhook."""
-    if called is None:
-        return None
-    if "://" in called:
-        return {"task_type": "callback", "callback_url": called}
-    return {"task_type": called}
 
 
 async def _id_of(client: "DocumentClient", given: str) -> str:
