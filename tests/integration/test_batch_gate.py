@@ -455,6 +455,13 @@ async def test_notes_are_counted_in_chunks_and_nothing_is_decided_before_the_las
     assert await states(connection, batch.on_success, batch.on_complete) == [State.WAITING] * 2
 
 
+async def test_a_cancel_wakes_the_chore(world: World) -> None:
+    batch = await world.open()
+    async with world.tasks.change(DEFAULT_TENANT) as change:
+        await change.batches.cancel(batch.batch_id, "for a test", interrupt=False)
+        assert change.batches.steps
+
+
 async def test_members_that_are_noted_count_for_the_bound(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
