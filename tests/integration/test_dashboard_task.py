@@ -172,6 +172,24 @@ async def test_a_large_payload_is_cut_and_whole_elsewhere(api: Api) -> None:
     await shown(api, f"/tasks/{task['task_id']}/result", 404)
 
 
+async def test_keys_of_messages_and_types_of_calls_are_shown(
+    api: Api, connection: "asyncpg.Connection[Any]"
+) -> None:
+    url = "grpc://localhost:50051/shop.Orders/Ship"
+    target = {"type": "grpc", "url": url, "descriptor_set": "CgA="}
+    body = {"task_type": "ship", "target": target, "delay_seconds": 3600}
+    called = await submitted(api, body)
+    assert "by a descriptor set of 3 B" in await page_of(api, called)
+    await put(
+        connection,
+        called["task_id"],
+        """target = '{"type": "queue", "url": "queue://orders/paid", "key": "o_<7>"}'""",
+    )
+    text = await page_of(api, called)
+    assert '<dt>Key</dt><dd><code class="wrap">o_&lt;7&gt;</code>' in text
+    assert "Types" not in text
+
+
 async def test_secrets_of_the_target_are_masked(api: Api) -> None:
     target = {
         "type": "http",
