@@ -229,13 +229,14 @@ def remote(
     tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 50_000,
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     lone: Annotated[int, typer.Option(min=1, help="Tasks submitted one at a time.")] = 200,
+    flight: Annotated[int, typer.Option(min=0, help="On one worker at once; 0: none.")] = 10_000,
     sessions: Annotated[int, typer.Option(min=0, help="Open at once; 0: none.")] = 2_000,
     seconds: Annotated[float, typer.Option(min=1, help="That they are open.")] = 60.0,
     json: Json = None,
 ) -> None:
     """Measure workers without a database beside those with one, and many idle sessions."""
     plan = working_remotely.Plan(
-        tasks=tasks, rounds=rounds, lone=lone, sessions=sessions, seconds=seconds
+        tasks=tasks, rounds=rounds, lone=lone, flight=flight, sessions=sessions, seconds=seconds
     )
     _run(
         "Workers without a database, and with one",

@@ -1,5 +1,6 @@
 """What the measured nodes run: a function that does nothing, and one that says when it began."""
 
+import asyncio
 import os
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,12 @@ async def noop(payload: Any) -> None:
 async def stamp(payload: Any) -> None:
     """Note when this call began."""
     _recorder().note(payload["n"])
+
+
+async def wait(payload: Any) -> None:
+    """Be in flight for a while."""
+    del payload
+    await asyncio.sleep(8)
 
 
 @cache

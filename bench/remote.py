@@ -1,14 +1,19 @@
-"""Workers without a database beside those with one: how fast they drain, how soon a lone task
-starts, and what idle sessions cost the API process that is their gateway."""
+"""Workers without a database, over HTTP and behind Redis, beside those with one: how fast they
+drain, how soon a lone task starts, how many can be in flight, and what idle sessions cost the API
+process that is their gateway."""
 
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import msgspec
 from rich.progress import Progress
+from tests.brokers import ValkeyServer
 
 from bench.drain import SLOWEST_RATE, START_SECONDS
 from bench.latency import lone
@@ -18,9 +23,12 @@ from bench.sessions import Answered, Asked
 from bench.stage import Arena, Stage
 from bench.submission import submit
 from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
 
-PROCESSES = (1, 4)  # of a worker
-_WAYS = ("local", "remote")
+PROCESSES = (1, 2, 4)  # of a worker
+_WAYS = ("local", "remote", "redis")
+_NAMES = {"local": "with a database", "remote": "over HTTP", "redis": "behind Redis"}
+_FLIGHT_SECONDS = 60.0  # beyond which nothing in flight is waited for
 _HELPERS = 4  # processes that hold the sessions
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -31,20 +39,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     rounds: int
     lone: int
+    flight: int
     sessions: int
     seconds: float
 
 
 async def run(stage: Stage, plan: Plan, progress: Progress) -> Findings:
+    with TemporaryDirectory() as folder:
+        redis = ValkeyServer(Path(folder), kept=False)
+        redis.start()
+        try:
+            return await _run(stage, plan, progress, redis.url)
+        finally:
+            redis.kill()
+
+
+async def _run(stage: Stage, plan: Plan, progress: Progress, pipe: str) -> Findings:
     findings = Findings()
-    bar = progress.add_task("", total=plan.rounds * len(PROCESSES) * len(_WAYS) + 3)
+    bar = progress.add_task("", total=plan.rounds * len(PROCESSES) * len(_WAYS) + 6)
     rates: dict[tuple[str, int], list[float]] = {}
     for turn in range(plan.rounds):  # in turn, so that all meet the same weather
         for processes in PROCESSES:
             for way in _WAYS if turn % 2 == 0 else _WAYS[::-1]:
                 progress.update(bar, description=f"drain, {way}, {processes} processes")
                 async with stage.arena() as arena:
-                    rate, tally = await _drain(arena, way, processes, plan.tasks)
+                    rate, tally = await _drain(arena, (way, pipe), processes, plan.tasks)
                 findings.add([], tally)
                 rates.setdefault((way, processes), []).append(rate)
                 progress.advance(bar)
@@ -53,9 +72,14 @@ async def run(stage: Stage, plan: Plan, progress: Progress) -> Findings:
     for way in _WAYS:
         progress.update(bar, description=f"lone tasks, {way}")
         async with stage.arena() as arena:
-            delays[way] = await _lone(arena, way, plan.lone)
+            delays[way] = await _lone(arena, (way, pipe), plan.lone)
         progress.advance(bar)
     findings.add(_delays(delays, plan.lone))
+    for way in _WAYS if plan.flight else ():
+        progress.update(bar, description=f"{plan.flight} in flight, {way}")
+        async with stage.arena() as arena:
+            findings.add([await _flight(arena, (way, pipe), plan.flight)])
+        progress.advance(bar)
     if plan.sessions:
         progress.update(bar, description=f"{plan.sessions} idle sessions")
         async with stage.arena() as arena:
@@ -64,43 +88,78 @@ async def run(stage: Stage, plan: Plan, progress: Progress) -> Findings:
     return findings
 
 
-async def _drain(arena: Arena, way: str, processes: int, tasks: int) -> tuple[float, Tally]:
+@asynccontextmanager
+async def _working(
+    arena: Arena, by: tuple[str, str], processes: int, **settings: str
+) -> AsyncIterator[Process]:
+    """An API process, and a worker by this way; gives the former."""
+    way, pipe = by
+    given = {"pipe_url": pipe} if way == "redis" else {}
+    async with arena.api(**given) as api:
+        url = {"local": None, "remote": api.where, "redis": pipe}[way]
+        async with arena.worker(processes, url, **settings):
+            yield api
+
+
+async def _drain(
+    arena: Arena, by: tuple[str, str], processes: int, tasks: int
+) -> tuple[float, Tally]:
     await arena.preload(PythonTarget("noop"), tasks)
     patience = START_SECONDS + tasks / SLOWEST_RATE
-    if way == "local":
+    if by[0] == "local":
         async with arena.worker(processes):
             await arena.settled(patience)
     else:
-        async with arena.api() as api, arena.worker(processes, api.where):
+        async with _working(arena, by, processes):
             await arena.settled(patience)
-    tally = Tally(f"drain_{way}_{processes}", tasks, await arena.completed())
+    tally = Tally(f"drain_{by[0]}_{processes}", tasks, await arena.completed())
     return await arena.steady_rate(), tally
 
 
 def _rates(rates: dict[tuple[str, int], list[float]], tasks: int) -> list[Measure]:
     found = []
     for (way, processes), values in rates.items():
-        name = {"local": "with a database", "remote": "without"}[way]
-        title = f"drain by a worker {name}, {processes} processes"
+        title = f"drain by a worker {_NAMES[way]}, {processes} processes"
         note = f"{tasks} tasks, without the first and last tenth; median of "
         note += ", ".join(map(number, values))
         found.append(Measure(f"{way}_rate_{processes}", title, median(values), "/s", note=note))
-    for processes in PROCESSES:
-        pairs = zip(rates["remote", processes], rates["local", processes], strict=True)
-        ratios = [remote / local for remote, local in pairs]
-        title = f"ratio, without a database to with one, {processes} processes"
-        found.append(Measure(f"remote_ratio_{processes}", title, median(ratios), "", at_least(0.5)))
+    for way in ("remote", "redis"):
+        for processes in PROCESSES:
+            pairs = zip(rates[way, processes], rates["local", processes], strict=True)
+            ratios = [remote / local for remote, local in pairs]
+            title = f"ratio, {_NAMES[way]} to with a database, {processes} processes"
+            aim = at_least(0.5)
+            found.append(Measure(f"{way}_ratio_{processes}", title, median(ratios), "", aim))
     return found
 
 
-async def _lone(arena: Arena, way: str, count: int) -> list[float]:
+async def _lone(arena: Arena, by: tuple[str, str], count: int) -> list[float]:
     """Milliseconds from the answer to the start."""
-    async with arena.api() as api:
-        url = None if way == "local" else api.where
-        async with arena.worker(1, url):
-            await submit(api, function="stamp", requests=5, pause=0.05, first=-5)  # warm up
-            from_answer, _ = await lone(arena, api, count)
+    async with _working(arena, by, 1) as api:
+        await submit(api, function="stamp", requests=5, pause=0.05, first=-5)  # warm up
+        from_answer, _ = await lone(arena, api, count)
     return from_answer
+
+
+async def _flight(arena: Arena, by: tuple[str, str], count: int) -> Measure:
+    """How many are in flight on one worker at once, of as many as it has slots."""
+    await arena.preload(PythonTarget("wait"), count)
+    settings = {"node_slots": str(count), "node_critical_slots": "0"}
+    most, began = 0, time.monotonic()
+    async with _working(arena, by, 1, **settings):
+        while time.monotonic() - began < _FLIGHT_SECONDS:
+            running = "SELECT count(*) FROM gnomon.task WHERE state = $1"
+            now = await arena.connection.fetchval(running, State.RUNNING)
+            most = max(most, now)
+            if most and now < most / 2:
+                break
+            await asyncio.sleep(0.25)
+        await arena.settled(_FLIGHT_SECONDS)
+        took = time.monotonic() - began
+    done = await arena.completed()
+    title = f"in flight at once on one worker {_NAMES[by[0]]}"
+    note = f"of {count} that wait for 8 s; {done} completed within {took:.0f} s"
+    return Measure(f"flight_{by[0]}", title, most, "", at_least(count), note)
 
 
 def _delays(delays: dict[str, list[float]], count: int) -> list[Measure]:
@@ -110,10 +169,12 @@ def _delays(delays: dict[str, list[float]], count: int) -> list[Measure]:
             title = f"lone task, 202 answer to start, {way}, p{share * 100:g}"
             name = f"lone_{way}_p{share * 100:g}"
             found.append(Measure(name, title, percentile(values, share), "ms", note=f"{count}"))
-    # Some start before their answer has arrived.
-    ratio = percentile(delays["remote"], 0.5) / max(0.1, percentile(delays["local"], 0.5))
-    title = "ratio of the medians, lone task, without a database to with one"
-    return [*found, Measure("lone_ratio", title, ratio, "", at_most(2))]
+    for way in ("remote", "redis"):
+        # Some start before their answer has arrived.
+        ratio = percentile(delays[way], 0.5) / max(0.1, percentile(delays["local"], 0.5))
+        title = f"ratio of the medians, lone task, {_NAMES[way]} to with a database"
+        found.append(Measure(f"lone_ratio_{way}", title, ratio, "", at_most(2)))
+    return found
 
 
 async def _sessions(arena: Arena, plan: Plan) -> list[Measure]:

@@ -61,8 +61,8 @@ class Arena:
         self.tree = tree
 
     @asynccontextmanager
-    async def api(self) -> AsyncIterator[Process]:
-        async with gnomon("api", self.dsn, self.folder, self.tree) as process:
+    async def api(self, **settings: str) -> AsyncIterator[Process]:
+        async with gnomon("api", self.dsn, self.folder, self.tree, **settings) as process:
             yield process
 
     @asynccontextmanager
@@ -71,11 +71,15 @@ class Arena:
             yield process
 
     @asynccontextmanager
-    async def worker(self, processes: int, url: str | None = None) -> AsyncIterator[Process]:
-        """A worker with the database, or of the gateway at `url`."""
-        where = () if url is None else ("--url", url)
+    async def worker(
+        self, processes: int, url: str | None = None, **settings: str
+    ) -> AsyncIterator[Process]:
+        """A worker with the database, or of the gateway at `url`, or behind the Redis there."""
+        option = "--pipe" if url is not None and url.startswith("redis:") else "--url"
+        where = () if url is None else (option, url)
         arguments = (APP, "--processes", str(processes), "--no-line", *where)
-        async with gnomon("worker", self.dsn, self.folder, self.tree, arguments) as process:
+        command = gnomon("worker", self.dsn, self.folder, self.tree, arguments, **settings)
+        async with command as process:
             yield process
 
     async def preload(self, target: Target, count: int, *, rest: bool = True) -> None:

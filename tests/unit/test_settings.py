@@ -1,5 +1,6 @@
 """Where settings come from, which source wins, and what a wrong one is told."""
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.settings import settings_with
 
 from gnomon.settings import (
     NodeSettings,
+    PipeSettings,
     Settings,
     SettingsError,
     TargetSettings,
@@ -367,3 +369,24 @@ def test_a_key_that_no_header_can_carry_is_named_and_not_shown(key: str) -> None
     with pytest.raises(SettingsError, match=r"^GNOMON_API_KEY: .* must be printable") as caught:
         load({"GNOMON_API_KEY": key})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"url": "http://redis"}, "pipe.url must start with one of redis://, rediss://"),
+        ({"url": "redis://"}, "pipe.url"),
+        ({"namespace": "a b"}, "pipe.namespace"),
+        ({"key_file": "k.pem"}, "pipe.key_file must be set with certificate_file"),
+        ({"silence_seconds": 0.5}, "pipe.silence_seconds must be between 1 and 60"),
+    ],
+)
+def test_a_pipe_that_cannot_be_used_is_named(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        PipeSettings(**given)
+
+
+def test_a_pipe_is_shown_without_its_password() -> None:
+    pipe = PipeSettings(url="rediss://u:secret@redis.example.com:6380/0")
+    assert (pipe.where, pipe.is_local) == ("rediss://redis.example.com:6380", False)
+    assert PipeSettings(url="redis://127.0.0.1").is_local

@@ -16,7 +16,7 @@ from gnomon.model.insight.circumstances import (
     LimitUse,
     OpenBreaker,
 )
-from gnomon.model.insight.explanation import explain
+from gnomon.model.insight.explanation import REDIS_PIPE, explain
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.priority import Lane
@@ -159,6 +159,19 @@ def test_a_breaker_is_the_reason_where_it_is_open_for_the_task_on_the_node_that_
 ) -> None:
     circumstances = around(breakers=(OpenBreaker(node, host, LATER),))
     assert words in explain(a_task(Status.READY, target=target), circumstances).summary
+
+
+def test_redis_being_away_is_the_reason_where_remote_workers_would_run_it() -> None:
+    away = (FailingChore(REDIS_PIPE, "API a:1", NOW),)
+    task = a_task(Status.READY, target=PythonTarget("f"))
+    words = "the Redis that remote workers are reached through has not answered API a:1"
+    gateway = around(failing=away, by_session=True)
+    assert words in explain(task, gateway).summary
+    nobody = around(failing=away, server=None, server_alive_until=None, nodes=1)
+    assert words in explain(task, nobody).summary
+    assert words not in explain(task, around(failing=away)).summary, "a node runs it itself"
+    webhook = a_task(Status.READY, target=HttpTarget("https://example.com/"))
+    assert words not in explain(webhook, gateway).summary
 
 
 def test_a_task_that_was_set_aside_says_why() -> None:

@@ -155,6 +155,7 @@ class RedisLink:
         """Prove that what is published is heard, and find out who is gone."""
         beats = beat_channel(self._settings.namespace)
         while self._open:
+            await self._clock.sleep(WATCH_SECONDS)
             if not await self.publish(self.channel, _PING):
                 raise ConnectionResetError("its end of the connection is gone")
             if self._end.is_gateway:
@@ -162,7 +163,6 @@ class RedisLink:
             watched = list(self._end.watched())[:_MOST_WATCHED]
             if watched:
                 await self._look(watched)
-            await self._clock.sleep(WATCH_SECONDS)
 
     async def _look(self, channels: Sequence[str]) -> None:
         counts = await self._ask(lambda server: server.pubsub_numsub(*channels))
