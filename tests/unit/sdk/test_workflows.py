@@ -140,7 +140,7 @@ def test_steps_publish_and_call_grpc() -> None:
     def order(order: Order) -> None:
         charged = charge.step("o", 7)
         publish(
-            "tell", f"queue://orders/paid.{order.id}", {"sum": charged.output}, key="o",
+            "tell", "queue://orders/paid", {"sum": charged.output}, key="o",
             headers={"x-order": f"{order.id}"},
         )  # fmt: skip
         shipped = call_grpc("ship", "grpc://h:50051/shop.Orders/Ship", {"order": order.id})
@@ -148,13 +148,23 @@ def test_steps_publish_and_call_grpc() -> None:
 
     nodes = drawn(order)
     assert nodes["tell"]["target"] == {
-        "type": "queue", "url": "queue://orders/paid.{{run.input.order.id}}", "key": "o",
+        "type": "queue", "url": "queue://orders/paid", "key": "o",
         "headers": {"x-order": "{{run.input.order.id}}"},
     }  # fmt: skip
     assert nodes["tell"]["after"] == ["charge"]
     assert nodes["ship"]["target"]["url"] == "grpc://h:50051/shop.Orders/Ship"
     assert nodes["ship"]["payload"] == {"order": "{{run.input.order.id}}"}
     assert nodes["parcel_ship"]["after"] == ["ship"]
+
+    def unknown(order: Order) -> None:
+        publish("tell", f"queue://orders/{order.id}")
+
+    def wrong() -> None:
+        publish("tell", "queue://orders")
+
+    for function, why in ((unknown, "known beforehand"), (wrong, "queue://connection/topic")):
+        with pytest.raises(InvalidWorkflow, match=why):
+            drawn(function)
 
 
 def test_options_of_the_workflow() -> None:

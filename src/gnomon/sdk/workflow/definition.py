@@ -90,9 +90,22 @@ class Rendering:
         if isinstance(value, WaitSpec) and value.until is not None:
             return msgspec.structs.replace(value, until=self._text(value.until))
         if isinstance(value, GrpcTarget | QueueTarget):
-            headers = {name: self._text(text) for name, text in value.headers.items()}
-            return msgspec.structs.replace(value, url=self._text(value.url), headers=headers)
+            return self._target(value)
         return self._text(value) if isinstance(value, str) else value
+
+    def _target(self, target: GrpcTarget | QueueTarget) -> GrpcTarget | QueueTarget:
+        headers = {name: self._text(text) for name, text in target.headers.items()}
+        found = msgspec.structs.replace(target, headers=headers)
+        if self._text(target.url) != target.url:
+            raise InvalidWorkflow(
+                f"{self._name}: the URL must be known beforehand; outputs can stand in the payload "
+                "and in headers"
+            )
+        try:
+            found.check()
+        except ValueError as error:
+            raise InvalidWorkflow(f"{self._name}: {error}") from error
+        return found
 
     def document(self, value: Any) -> Any:
         """A value as JSON, with placeholders."""

@@ -15,7 +15,7 @@ from gnomon.store.postgres.rows import ANY_LANE, LANES
 CHORE = "crowding"
 _MOST_FLOWS = 1_000  # of a lane
 _TENANTS_AT_ONCE = 200
-_SAMPLED = 50_000  # tasks; where more may wait, some of the shards stand for all
+_SAMPLED = 20_000  # tasks; where more may wait, some of the shards stand for all
 _BEYOND = 2  # times what a shard may have is counted in it
 _SPARE = 50  # tasks, beside that: shards are not all alike
 _WITHIN_SECONDS = 5.0
