@@ -12,7 +12,15 @@ import msgspec
 import pytest
 from proof.campaigns import figures, ledger, plot, points, setup, zoo
 from proof.campaigns.checker import Delay as Started
-from proof.campaigns.faults import API_POINTS, FAMILIES, NODE_POINTS, Options, Planned, plan
+from proof.campaigns.faults import (
+    API_POINTS,
+    FAMILIES,
+    NODE_POINTS,
+    REDIS_RATES,
+    Options,
+    Planned,
+    plan,
+)
 from proof.campaigns.history import Call, Fault, Final, History, Submitted
 
 FULL = Options(seconds=1080.0)
@@ -43,6 +51,13 @@ def test_a_victim_is_left_alone_until_it_is_back(seed: int) -> None:
 def test_rates_choose_the_kinds() -> None:
     chosen = plan(1, msgspec.structs.replace(FULL, rates={"pause": 3.0, "kill": 0.0}))
     assert {fault.kind for fault in chosen} == {"pause"}
+
+
+def test_redis_is_struck_where_workers_are_behind_it() -> None:
+    behind = setup.Setup(seconds=120.0, workers=3, apis=2, nodes=1, pipe="redis")
+    struck = {fault.kind for fault in behind.planned() if fault.victim == "redis"}
+    assert struck == set(REDIS_RATES)
+    assert not [f for f in setup.Setup(seconds=120.0).planned() if f.victim == "redis"]
 
 
 def test_every_crash_point_exists() -> None:

@@ -167,6 +167,7 @@ def test_redis_being_away_is_the_reason_where_remote_workers_would_run_it() -> N
     words = "the Redis that remote workers are reached through has not answered API a:1"
     gateway = around(failing=away, by_session=True)
     assert words in explain(task, gateway).summary
+    assert "see to Redis" in explain(task, gateway).remedies[0]
     nobody = around(failing=away, server=None, server_alive_until=None, nodes=1)
     assert words in explain(task, nobody).summary
     assert words not in explain(task, around(failing=away)).summary, "a node runs it itself"

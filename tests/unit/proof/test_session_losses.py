@@ -3,6 +3,7 @@
 
 import pytest
 from proof.campaigns.checker import Kind, judge
+from proof.campaigns.faults import REDIS
 from proof.campaigns.history import Call, Fault, Final, History, Route, Submitted
 
 LEASE = 2.0
@@ -93,6 +94,17 @@ def test_a_gateway_explains_only_while_its_worker_is_led_to_it(kind: str) -> Non
     assert starts(away, other, routes=led_away) == EXPLAINED  # to one that is away, too
     assert starts(other) == NOT
     assert starts(fault("delay", "api-1", 100.5, 103.5)) == NOT
+
+
+def test_redis_explains_the_loss_of_sessions_behind_it_if_it_was_away_for_long() -> None:
+    behind = (Route("worker-1", REDIS, 0.0), Route("worker-2", REDIS, 0.0))
+    for kind in ("redis_kill", "redis_pause"):
+        assert starts(fault(kind, REDIS, 100.5, 103.5), routes=behind) == EXPLAINED
+        assert starts(fault(kind, REDIS, 100.5, 101.0), routes=behind) == NOT
+        assert starts(fault(kind, REDIS, 100.5, 103.5)) == NOT  # it is not behind it
+    for kind in ("redis_cut", "redis_full"):
+        assert starts(fault(kind, REDIS, 100.5, 103.5), routes=behind) == NOT
+    assert starts(fault("kill", "api-1", 100.5, 103.5), routes=behind) == NOT  # it finds another
 
 
 def test_postgres_explains_nothing_but_makes_another_silence_longer() -> None:

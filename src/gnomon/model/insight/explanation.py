@@ -60,7 +60,7 @@ def explain(task: Task, around: Circumstances, executions: Sequence[Execution] =
     if not has_ended(task.status):
         held_by = list(_holds(task, around))
         return Explanation(
-            _summary(task, around), list(facts), list(_remedies(task, held_by)), held_by
+            _summary(task, around), list(facts), list(_remedies(task, around, held_by)), held_by
         )
     return Explanation(
         ending(task), [*ending_facts(task, executions), *facts], list(remedies(task)), []
@@ -94,12 +94,9 @@ def _summary(task: Task, around: Circumstances) -> str:
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
-    pipe = next((f for f in around.failing if f.chore == REDIS_PIPE), None)
-    if pipe is not None and task.target.by_handler and (around.server is None or around.by_session):
-        return (
-            f"It is due, but the Redis that remote workers are reached through has not answered "
-            f"{pipe.node} since {_stamp(pipe.since)}; they get nothing until it does."
-        )
+    pipe = _pipe_away(task, around)
+    if around.server is None and pipe is not None:
+        return pipe
     if around.server is None and around.nodes and _lacks_handler(task, around):
         return (
             f"It is due, but {_no_handler(task, around)}. Start one with `gnomon worker`; if the "
@@ -134,12 +131,26 @@ def _why_ready(task: Task, around: Circumstances) -> str:
         return f"It is due, but {limit}."
     if around.ahead > 0:
         return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
+    if pipe is not None:
+        return pipe
     if around.by_session:
         return (
             f"It is due, and {around.server} delivers it to the next worker session that handles "
             "it and has a free slot."
         )
     return f"It is due, and {around.server} is about to start it."
+
+
+def _pipe_away(task: Task, around: Circumstances) -> str | None:
+    """Why remote workers get nothing, where they would run the task."""
+    away = next((each for each in around.failing if each.chore == REDIS_PIPE), None)
+    remote = task.target.by_handler and (around.server is None or around.by_session)
+    if away is None or not remote:
+        return None
+    return (
+        f"It is due, but the Redis that remote workers are reached through has not answered "
+        f"{away.node} since {_stamp(away.since)}; they get nothing until it does."
+    )
 
 
 def _lacks_handler(task: Task, around: Circumstances) -> bool:
@@ -201,14 +212,16 @@ _HELD_REMEDIES = {
 }
 
 
-def _remedies(task: Task, held_by: Sequence[Hold]) -> Iterator[str]:
+def _remedies(task: Task, around: Circumstances, held_by: Sequence[Hold]) -> Iterator[str]:
     """What would let the task go on."""
     if task.status in _OWN_REMEDIES:
         yield _OWN_REMEDIES[task.status]
     for hold in held_by:
         name = hold.name or "what the tasks of the tenant call"
         yield _HELD_REMEDIES[hold.kind].format(name=name)
-    if task.status is Status.READY and not held_by:
+    if task.status is Status.READY and _pipe_away(task, around) is not None:
+        yield "see to Redis: its workers connect by themselves when it answers"
+    elif task.status is Status.READY and not held_by:
         yield "add nodes or slots where tasks wait long, or raise its priority"
 
 
