@@ -1,4 +1,5 @@
-"""What workflows cost: a fan-in beside as many plain tasks, and each step of a chain."""
+"""What workflows cost: a fan-in beside as many plain tasks, and each step of a chain beside the start
+of lone tasks."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from statistics import median
 from rich.progress import Progress
 
 from bench.drain import SLOWEST_RATE, START_SECONDS
+from bench.latency import lone
 from bench.results import Findings, Measure, Tally, at_most, number
 from bench.stage import PAYLOAD, Arena, Stage, store_on
 from gnomon.clock import new_id
@@ -17,6 +19,7 @@ from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun
 from gnomon.workflow.graph import GraphNode
 
 _BETWEEN = "end of a step to the start of the next"
+_LONE = 200  # tasks
 _GAPS = """
 WITH step AS (
     SELECT started_at, finished_at, lag(finished_at) OVER (ORDER BY started_at) AS before
@@ -32,7 +35,7 @@ FROM gap
 
 async def run(stage: Stage, tasks: int, steps: int, rounds: int, progress: Progress) -> Findings:
     findings = Findings()
-    bar = progress.add_task("", total=2 * rounds + 1)
+    bar = progress.add_task("", total=2 * rounds + 2)
     seconds: dict[str, list[float]] = {"plain": [], "fan_in": []}
     for turn in range(rounds):  # in turn, so that both meet the same weather
         for way in list(seconds) if turn % 2 == 0 else list(seconds)[::-1]:
@@ -46,6 +49,11 @@ async def run(stage: Stage, tasks: int, steps: int, rounds: int, progress: Progr
     progress.update(bar, description=f"a chain of {steps}")
     async with stage.arena() as arena:
         measures, tally = await _chain(arena, steps)
+    findings.add(measures, tally)
+    progress.advance(bar)
+    progress.update(bar, description=f"{_LONE} lone tasks")
+    async with stage.arena() as arena:
+        measures, tally = await _alone(arena)
     findings.add(measures, tally)
     progress.advance(bar)
     return findings
@@ -79,6 +87,19 @@ async def _chain(arena: Arena, steps: int) -> tuple[list[Measure], Tally]:
         Measure("chain_start_p99", f"{_BETWEEN}, p99", float(row["p99"]), "ms"),
     ]
     return measures, Tally("chain", steps, await arena.completed())
+
+
+async def _alone(arena: Arena) -> tuple[list[Measure], Tally]:
+    """What a step of a chain is to be compared with."""
+    async with arena.api() as api, arena.node():
+        from_answer, from_request = await lone(arena, api, _LONE)
+        await arena.settled(START_SECONDS)
+    note = f"{_LONE} tasks, one at a time"
+    measures = [
+        Measure("lone_p50", "202 answer to start, p50", median(from_answer), "ms", note=note),
+        Measure("lone_request_p50", "request to start, p50", median(from_request), "ms"),
+    ]
+    return measures, Tally("lone", _LONE, await arena.completed())
 
 
 async def _store(arena: Arena, graph: Mapping[str, GraphNode]) -> None:
