@@ -1,6 +1,7 @@
 """Knows what is coming: reads ahead, plans the runs of cron jobs, and says what has become due."""
 
 from collections.abc import Collection
+from datetime import timedelta
 
 from gnomon.chores import Service, every, whenever
 from gnomon.clock import Clock
@@ -15,6 +16,7 @@ from gnomon.store.ports.dispatch import Entry
 
 _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
 _LONGEST_SLEEP = 1.0
+_JUST_NOW = timedelta(milliseconds=100)  # by the clock here, which is about the store's
 _SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
 
 
@@ -65,13 +67,15 @@ class AheadStage:
             self._signals.due.set()
 
     def started(self, entries: list[Entry]) -> None:
-        """The store has made these due just now: they wait for no tick."""
-        if not self._scanner.hinted(entries, due=True):
-            return
+        """The store has made these due just now, but for those with a jitter: they wait for no
+        tick."""
+        soon = self._clock.now() + _JUST_NOW
+        new = self._scanner.hinted([e for e in entries if e.due_at <= soon], due=True)
+        new += self._scanner.hinted([e for e in entries if e.due_at > soon])
+        if new:
+            self._signals.due.set()  # not all of them may be ready
         if self._agenda.ready:
             self._signals.ready.set()
-        else:  # their flows are not told
-            self._signals.due.set()
 
     def runs_ended(self, jobs: Collection[TaskKey]) -> None:
         """Runs of these cron jobs have ended: queued ones may start."""

@@ -12,7 +12,6 @@ from gnomon.model.errors import InvalidTask, QuotaExceeded
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.work.tasks import MOST_CHECK_STEPS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits.limit_keys import with_keys
 from gnomon.store.postgres.queries import query
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
 CHUNK = 500
+_MOST_STEPS = 20_000_000  # of checking a list: the nodes of other runs wait meanwhile
 _FAILED, _SKIPPED, _CANCELLED = 2, 3, 4
 
 
@@ -120,7 +120,7 @@ class _Expansion:
                     work += check(turn.payload)
                 except InvalidTask as error:
                     raise error.within(f"/map/{index}") from error
-            if work > MOST_CHECK_STEPS:
+            if work > _MOST_STEPS:
                 raise Misfit(f"its {len(self.items)} elements take too long to check; map fewer")
 
     def tasks(
