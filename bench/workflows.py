@@ -1,5 +1,4 @@
-"""What workflows cost: a fan-in beside as many plain tasks, and each step of a chain beside the start
-of lone tasks."""
+"""What workflows cost: a fan-in beside plain tasks, and a step of a chain beside lone tasks."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
