@@ -82,6 +82,23 @@ async def test_a_lane_over_the_quota_of_its_tenant_is_refused(
     assert (await crowding(connection)).ok
 
 
+async def test_a_batch_that_was_accepted_is_answered_as_before_once_its_lane_is_crowded(
+    api: Api, connection: Connection
+) -> None:
+    await give(connection, api, ready_tasks=3)
+    path = f"{TASKS}/batch"
+    plain = {"tasks": [LOW, LOW]}
+    keyed = {"tasks": [{**LOW, "idempotency_key": key} for key in ("k1", "k2")]}
+    headers = {"Idempotency-Key": "b"}
+    first = await call(api, "POST", path, 202, plain, headers=headers)
+    second = await call(api, "POST", path, 202, keyed)
+    await refused(api, LOW)
+    assert await call(api, "POST", path, 202, plain, headers=headers) == first
+    assert (await call(api, "POST", path, 202, keyed))["tasks"] == second["tasks"]
+    await call(api, "POST", path, 429, {"tasks": [*keyed["tasks"], LOW]})
+    await call(api, "POST", path, 429, plain, headers={"Idempotency-Key": "c"})
+
+
 async def test_who_has_more_than_its_share_of_all_is_refused_first(
     database_dsn: str, connection: Connection, database: Database
 ) -> None:

@@ -30,6 +30,7 @@ from gnomon.api.tasks.schemas import BatchView, TaskReceipt
 from gnomon.api.tasks.tasks import PATH
 from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask
+from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.tasks.lifecycle import State, status_of
 from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
@@ -85,8 +86,9 @@ async def _submit(request: Request, body: bytes, origin: Origin | None) -> ASGIR
     # Thousands of tasks take a while: in a thread they do not hold up other requests.
     try:
         prepared = await asyncio.to_thread(_prepare, body, by, context.rules, {}, origin)
-    except InvalidTask:
-        # The rules may have changed since the batch, or a task in it, was accepted.
+    except (InvalidTask, LaneCrowded):
+        # The rules may have changed since the batch, or a task in it, was accepted, and lanes have
+        # become crowded.
         path = request.scope["path"]
         whole = await asyncio.to_thread(repeated, key, "POST", path, body)
         requests = await asyncio.to_thread(_requests, body, by, whole)
@@ -123,7 +125,8 @@ def _prepare(
     known: Mapping[Once, bytes],
     origin: Origin | None,
 ) -> _PreparedBatch:
-    """The tasks of a batch, but for those whose answers are known. Raises InvalidTask."""
+    """The tasks of a batch, but for those whose answers are known. Raises InvalidTask, and
+    LaneCrowded."""
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, asked)
     before: dict[int, Receipt] = {}
