@@ -114,7 +114,7 @@ class Troubles:
         it can. Gives the seconds, by chance: other processes wait as well."""
         trouble = self._book[chore, THE_CHORE]
         bound = min(LONGEST_PAUSE, FIRST_YIELD * 2.0 ** min(trouble.count - 1, 20))
-        pause = bound * (0.5 + self._chance())
+        pause = bound * (0.5 + self._chance() / 2)
         trouble.retry_at = self._clock.now() + timedelta(seconds=pause)
         trouble.retry_monotonic = self._clock.monotonic() + pause
         return pause

@@ -24,9 +24,13 @@ from gnomon.store.tenant_cache import TenantCache
 log = structlog.get_logger("gnomon.store")
 
 LOOK_SECONDS = 1.0
-_HELD_SECONDS = 10.0
+SAID_SECONDS = 15.0  # for which a refusal holds: revision.sql and gnomon.check_crowd have it too
 _ASK_SECONDS = 3.0  # between two questions whether another process still looks
-_REST = 20  # times as long as a look took: it takes a twentieth of a core at the most
+# Who takes over from a process that has ended asks while what that said still holds. A look of up
+# to 5 s, the rest after it and the wait for the next are over before.
+_HELD_SECONDS = SAID_SECONDS - _ASK_SECONDS
+_REST = 20  # times as long as a look took: it takes a twentieth of a core,
+_LONGEST_REST = 5.0  # and more where looks take so long that refusals would be out of date
 _MOST_SAID = 10_000  # lanes
 
 
@@ -48,6 +52,7 @@ class CrowdWatch:
         self._process = process
         self._next_at = clock.monotonic()
         self._looked_at = clock.monotonic()
+        self._failed = False  # the last look
         self._turn = 0
         self._said: Crowds = {}
 
@@ -58,18 +63,31 @@ class CrowdWatch:
             return self._said
         began = self._clock.monotonic()
         if began < self._next_at:
-            return self._said
-        if not await self._store.hold(self._process, _HELD_SECONDS):
-            self._said, self._next_at = {}, began + _ASK_SECONDS
-            return self._said
+            if not self._failed:
+                return self._said
+            # To return would mean that it goes well again.
+            await self._clock.sleep(self._next_at - began)
+            began = self._clock.monotonic()
+        self._failed, rest = True, None
+        try:
+            if await self._store.hold(self._process, _HELD_SECONDS):
+                await self._look_and_tell(quotas, began)
+            else:
+                self._said, rest = {}, _ASK_SECONDS
+            self._failed = False
+        finally:  # one that fails has cost as much
+            now = self._clock.monotonic()
+            if rest is None:
+                rest = min(_LONGEST_REST, _REST * (now - began))
+            self._next_at = now + rest
+        return self._said
+
+    async def _look_and_tell(self, quotas: dict[str, int], began: float) -> None:
         found = await self._look(quotas)
         if found or self._said:
             await self._store.tell(found)
             self._log(found)
         self._said, self._looked_at = found, began
-        now = self._clock.monotonic()
-        self._next_at = now + _REST * (now - began)
-        return found
 
     async def _look(self, quotas: dict[str, int]) -> Crowds:
         found: dict[LaneKey, Crowd] = {}

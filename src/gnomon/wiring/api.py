@@ -245,7 +245,7 @@ def _installation_services(context: Context, database: Database, chores: Chores)
     troubles = _trouble_keeper(chores, database, clock)
     return [
         every("room", room.run_once, clock, ROOM_SECONDS),
-        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS),
+        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS, yields=True),
         every("troubles", troubles, clock, TROUBLE_SECONDS),
     ]
 

@@ -121,7 +121,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
         every("fingerprint", fingerprinter.run_once, clock, FINGERPRINT_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
-        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS),
+        every(CROWDING, crowding.run_once, clock, CROWD_SECONDS, yields=True),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every(LEVELS, judge.run_once, clock, LEVEL_SECONDS),
