@@ -12,17 +12,21 @@ from tests.brokers import RedisServer, ValkeyServer
 from tests.certificates import Authority
 from tests.conftest import serving
 from tests.integration.api_calls import call
+from tests.integration.handlers import calls, echo
 from tests.integration.nodes import SECRET, running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
+from tests.integration.workflow_calls import RUNS, once
 from tests.waiting import eventually
 
-from gnomon import verify_webhook
+from gnomon import Gnomon, publish, verify_webhook
 from gnomon.breakers.breaker import HOST_RULE
 from gnomon.model.targets.allow_list import AllowList
 from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Submission
 from gnomon.node.dispatch.breaker_check import BreakerRules
+from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
+from gnomon.node.run.targets.queue.redis import RedisBroker
 from gnomon.settings.queues import QueueConnection
 from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.database import Database
@@ -113,6 +117,31 @@ async def test_a_message_has_the_payload_and_the_headers_of_a_webhook(
     assert verify_webhook([SECRET], entry, entry["payload"].encode(), now)
 
 
+async def test_a_step_of_a_workflow_publishes_and_gives_the_id_of_the_message(
+    database_dsn: str, valkey: ValkeyServer
+) -> None:
+    def order(order_id: str) -> None:
+        charged = echo.step({"who": "charge", "returns": order_id})
+        told = publish("tell", "queue://orders/charged", {"order": charged.output}, key="o_1")
+        echo.step({"who": "told", "id": told.output}).named("last")
+
+    drawn = msgspec.json.decode(msgspec.json.encode(Gnomon().workflow(order).definition))
+    known = queues(valkey)
+    async with (
+        running_node(database_dsn, targets_queues=known),
+        serving(database_dsn, targets_queues=known) as api,
+    ):
+        body = {"definition": {"nodes": drawn["nodes"]}, "input": {"order_id": "o_7"}}
+        run = await call(api, "POST", RUNS, 202, body)
+        ended = await once(api, run, "SUCCEEDED")
+    tasks = {each["node"]: each["task_id"] for each in ended["nodes"]}
+    found: Any = valkey.client.xrange("charged")
+    ((entry_id, entry),) = found
+    assert (json.loads(entry["payload"]), entry["key"]) == ({"order": "o_7"}, "o_1")
+    assert entry["webhook-id"] == tasks["tell"]
+    assert calls["told"][-1]["id"] == entry_id
+
+
 async def test_what_no_connection_takes_is_refused_when_it_is_submitted(
     database_dsn: str, valkey: ValkeyServer
 ) -> None:
@@ -201,6 +230,22 @@ async def test_wrong_credentials_are_one_clear_error_and_a_new_file_is_used(
         secret.write_text("new\n")
         await end_of(connection, key_of(new))
     assert len(entries(valkey, "rotated")) == 1
+
+
+async def test_a_stream_that_is_forbidden_says_nothing_of_the_others(valkey: ValkeyServer) -> None:
+    valkey.client.acl_setuser(
+        "narrow", enabled=True, passwords=["+p"], keys=["mine"], commands=["+@all"]
+    )
+    connection = QueueConnection(f"redis://narrow@127.0.0.1:{valkey.port}")
+    broker = RedisBroker(connection, Credentials("p", (None, None, None)))
+    message = Message("1", b"{}", {}, None)
+    assert await broker.publish("mine", message)
+    with pytest.raises(
+        NotPublished, match="does not let the connection write to the stream x"
+    ) as e:
+        await broker.publish("x", message)
+    assert (e.value.again, e.value.unwell) == (True, False)
+    await broker.close()
 
 
 async def last_error(connection: Connection, new: Submission) -> str:

@@ -48,6 +48,8 @@ class QueueConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return f"have a url that starts with one of {', '.join(SCHEMES)} and names a host"
         if parts.password is not None:
             return "have no password in its url; name a file with it in password_file"
+        if parts.username and self.password_file is None and parts.scheme in ("kafka", "kafkas"):
+            return "name a file with the password of its user in password_file"
         if (self.certificate_file is None) != (self.key_file is None):
             return "have both certificate_file and key_file, or none"
         if self.sasl_mechanism not in SASL:

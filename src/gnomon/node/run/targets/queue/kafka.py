@@ -19,7 +19,6 @@ _REFUSED = frozenset(
     {
         KafkaError._AUTHENTICATION,
         KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
@@ -52,11 +51,12 @@ class KafkaBroker:
         self._running: _Running | None = None
 
     async def publish(self, topic: str, message: Message) -> str:
-        running = self._running
+        before = running = self._running
         if running is None or running.broken:
-            if running is not None:
-                await running.stop()
+            # Without a pause in between: others who publish at the same time find this one.
             running = self._running = _Running(self._config)
+            if before is not None:
+                await before.stop()
         return await running.publish(topic, message)
 
     async def close(self) -> None:
@@ -68,12 +68,17 @@ class _Running:
     """A producer, until it breaks or is stopped."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        """Raises NotPublished."""
         self.broken = False
         self._loop = asyncio.get_running_loop()
         self._pending: set[asyncio.Future[str]] = set()
         self._last_error = ""  # of the connection
         self._stopped = threading.Event()
-        self._producer = Producer({**config, "error_cb": self._on_error})
+        try:
+            self._producer = Producer({**config, "error_cb": self._on_error})
+        except KafkaException as error:
+            why = f"the settings of the connection cannot be used: {error.args[0].str()}"
+            raise NotPublished(why[:500]) from error
         self._thread = threading.Thread(target=self._poll, name="kafka", daemon=True)
         self._thread.start()
 
@@ -136,6 +141,9 @@ class _Running:
         code = error.code()
         if code in _REFUSED:
             return NotPublished(_CREDENTIALS)
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            why = f"the broker does not let the connection write to the topic {topic!r}"
+            return NotPublished(why, unwell=False)
         if code in _NO_TOPIC:
             return NotPublished(f"there is no topic {topic!r}", again=False, unwell=False)
         if code in _WRONG:

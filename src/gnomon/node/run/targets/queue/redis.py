@@ -60,6 +60,9 @@ class RedisBroker:
                 nomkstream=not self._settings.create_streams,
             )
         except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+            if "permissions to access" in str(error):  # this key, and perhaps no other
+                why = f"the broker does not let the connection write to the stream {topic}"
+                raise NotPublished(why, unwell=False) from error
             raise NotPublished("the broker refuses the credentials of the connection") from error
         except _UNWELL as error:
             raise NotPublished(f"{type(error).__name__}: {error}") from error
