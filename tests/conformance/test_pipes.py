@@ -11,7 +11,7 @@ import pytest
 from litestar.types import Receive, Scope, Send
 from tests.brokers import ValkeyServer
 
-from gnomon.api.workers.redis_listener import RedisListener
+from gnomon.api.workers.redis_listener import PipeBounds, RedisListener
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_secret
 from gnomon.model.fleet.pool import Pool, Work
@@ -211,8 +211,9 @@ class TestRedisPipe(PipeContract):
         settings = PipeSettings(url=valkey.url, namespace=f"test-{new_secret(8).hex()}")
         troubles = Troubles(clock, nobody)
         connected = asyncio.Event()
+        bounds = PipeBounds(100, 1 << 20)
         listener = RedisListener(
-            self._application, settings, clock, troubles, lambda _: connected.set()
+            self._application, settings, clock, troubles, lambda _: connected.set(), bounds
         )
         transport = RedisTransport(settings, clock, b"")
         async with asyncio.TaskGroup() as group:

@@ -13,14 +13,17 @@ import httpx
 import msgspec
 
 from gnomon.clock import Clock, new_secret
-from gnomon.pipe.redis.frames import PipeAnswer, PipeCall, encoded, worker_channel
+from gnomon.pipe.redis.frames import (
+    CARRIED_HEADERS,
+    UNREADABLE,
+    PipeAnswer,
+    PipeCall,
+    encoded,
+    worker_channel,
+)
 from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
 from gnomon.settings import PipeSettings
 
-_HEADERS = frozenset(
-    ("authorization", "content-type", "gnomon-session-secret", "idempotency-key", "traceparent",
-     "tracestate", "user-agent")
-)  # fmt: skip
 _MOST_GATEWAYS = 1_000  # whose beats are remembered
 _read = msgspec.msgpack.Decoder(PipeAnswer).decode
 
@@ -115,7 +118,7 @@ class _Connection:
             answer_to=self._link.channel,
             method=request.method,
             path=request.url.raw_path.decode("ascii"),
-            headers={n: v for n, v in request.headers.items() if n in _HEADERS},
+            headers={n: v for n, v in request.headers.items() if n in CARRIED_HEADERS},
             body=body,
         )
         try:
@@ -128,6 +131,8 @@ class _Connection:
             raise
         finally:
             del self._waiting[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen, also where sending has failed before
 
     async def close(self) -> None:
         self._running.cancel()
@@ -149,6 +154,7 @@ class _Connection:
         found = await self._link.gateways()
         if not found:
             raise PipeUnavailable("no gateway listens on this Redis: is an API process running?")
+        self._doubtful.intersection_update(found)
         well = [each for each in found if each not in self._doubtful] or found
         self._gateway = max(well, key=lambda each: zlib.crc32(self._preference + each.encode()))
         return self._gateway
@@ -167,7 +173,7 @@ class _Connection:
     def hear(self, frame: bytes) -> None:
         try:
             answer = _read(frame)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return  # whatever it is, it answers nothing
         waiting = self._waiting.get(answer.number)
         if waiting is not None and not waiting.answer.done():

@@ -20,6 +20,7 @@ from gnomon.api.http.answers.answering import AccessLog, Answering
 from gnomon.api.http.answers.request_meter import RequestMeter
 from gnomon.api.http.bounds.connections import AddressLimit, Connections
 from gnomon.api.http.bounds.dropping import Dropping
+from gnomon.api.http.bounds.refusals import MOST_WAITING
 from gnomon.api.http.bounds.under_way import RequestsUnderWay, requests_at_once
 from gnomon.api.http.listener import HttpServer, listen, room_for_connections
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
@@ -265,7 +266,7 @@ def _check_pipe(settings: Settings) -> None:
 
 def _redis_pipe(context: Context, requests: int, troubles: Troubles) -> Service:
     """Answers workers behind Redis, as they are answered over HTTP."""
-    from gnomon.api.workers.redis_listener import RedisListener  # needs gnomon[redis]
+    from gnomon.api.workers.redis_listener import PipeBounds, RedisListener  # needs gnomon[redis]
 
     app = RequestsUnderWay(
         create_app(context, [*dashboard.ROUTES]),
@@ -276,8 +277,11 @@ def _redis_pipe(context: Context, requests: int, troubles: Troubles) -> Service:
         Dropping(context.bodies, context.refusals),
     )
     metered = RequestMeter(app, context.metrics.traffic, context.clock)
+    settings = context.settings
+    # Those that wait for a refusal are no requests in progress, and keep no others out.
+    bounds = PipeBounds(requests + MOST_WAITING, settings.api.body_memory_bytes)
     listener = RedisListener(
-        metered, context.settings.pipe, context.clock, troubles, context.metrics.pipe_seen
+        metered, settings.pipe, context.clock, troubles, context.metrics.pipe_seen, bounds
     )
     return Service(REDIS_PIPE, listener.run)
 

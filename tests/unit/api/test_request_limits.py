@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from gnomon.api.auth.authentication import Authenticator
 from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.api.http.bounds.request_limits import (
+    CONNECTION,
     WATCHER_WAITS,
     WATCHERS_A_SECOND,
     Limit,
@@ -70,6 +71,25 @@ def test_whoever_tries_keys_is_kept_from_trying_more_of_them() -> None:
         tried += 1
     assert 40 <= tried <= 50
     assert made.exceeded(asked("good")) is None
+
+
+def through_redis(key: str, connection: int) -> Any:
+    return {**asked(key, "redis"), CONNECTION: f"gnomon:1:worker:{connection}"}
+
+
+def test_strangers_behind_redis_are_one_however_they_name_their_connections() -> None:
+    made, tried = limits(StillClock(), trusted_proxies=("::/0",), unlimited_addresses=("::/0",)), 0
+    while tried < 1_000 and made.exceeded(scope := through_redis("unknown", tried)) is None:
+        made.failed(scope)
+        tried += 1
+    assert 40 <= tried <= 50
+
+
+def test_connections_through_redis_with_a_good_key_are_not_one() -> None:
+    made = limits(StillClock(), address_connections=10)
+    for connection in range(100):
+        assert made.exceeded(scope := through_redis("good", connection)) is None
+        assert made.begin(scope) is None
 
 
 @pytest.mark.parametrize(

@@ -7,38 +7,46 @@ that nothing more is claimed for workers that cannot be reached.
 
 import asyncio
 import contextlib
-import hashlib
+import math
 from collections.abc import Callable, Collection
-from ipaddress import IPv6Address
-from typing import Any
-from urllib.parse import unquote
+from itertools import count
+from typing import NamedTuple
 
 import msgspec
 import structlog
-from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Scope
+from litestar.types import ASGIApp
 
+from gnomon.api.http.answers.problems import Problem, busy, problem
+from gnomon.api.workers.redis_call import RedisCall, fault, refusal
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, new_incarnation
 from gnomon.model.insight.explanation import REDIS_PIPE
 from gnomon.pipe.redis.frames import (
+    UNREADABLE,
     PipeAnswer,
     PipeCall,
     encoded,
     gateway_channel,
     is_worker_channel,
 )
-from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
+from gnomon.pipe.redis.link import MOST_ASKED, MOST_OFFERED, PipeUnavailable, RedisLink
 from gnomon.settings import PipeSettings
 
 log = structlog.get_logger("gnomon.api")
 
+TELL_SECONDS = 10.0  # between two lines in the log
 _REMEDY = "see to Redis; its workers are given nothing until it answers, and connect by themselves"
 _LONGEST_PAUSE = 1.0
-# Of a worker, and of what it makes known of its app.
-_PATHS = ("/api/v1/worker-sessions", "/api/v1/task-types", "/api/v1/workflows", "/api/v1/cron-jobs")
-_ANSWERED = frozenset((b"content-type", b"retry-after"))
-_PRIVATE = 0xFD << 120  # fd00::/8, addresses of nobody's
+# Each has an answer, and the link has room for all of them, for what is offered and for its own.
+_MOST_CALLS = MOST_ASKED - MOST_OFFERED - 100
 _read = msgspec.msgpack.Decoder(PipeCall).decode
+
+
+class PipeBounds(NamedTuple):
+    """What calls that are under way may take together, those that wait to be refused included."""
+
+    calls: int
+    bytes: int  # of the calls, and of answers until they are sent
 
 
 class RedisListener:
@@ -53,14 +61,20 @@ class RedisListener:
         clock: Clock,
         troubles: Troubles,
         on_change: Callable[[bool], None],
+        bounds: PipeBounds,
     ) -> None:
         self._app = app
         self._settings = settings
         self._clock = clock
         self._troubles = troubles
         self._on_change = on_change  # told whether Redis can be reached
-        self._calls: dict[str, set[_CallUnderWay]] = {}  # by the channel of their answers
-        self._begin: Callable[[PipeCall], None] = _nobody
+        self._bounds = bounds._replace(calls=min(bounds.calls, _MOST_CALLS))
+        self._calls: dict[str, set[RedisCall]] = {}  # by the channel of their answers
+        self._under_way = self._held = 0  # calls, and their bytes
+        self._numbers = count(1)
+        self._refused, self._told_at = 0, -math.inf
+        self._begin: Callable[[PipeCall, int], None] = _nobody
+        self._refuse: Callable[[PipeCall, Problem], None] = _nobody
 
     async def run(self) -> None:
         """Answer calls, through one connection after the other."""
@@ -78,10 +92,16 @@ class RedisListener:
         channel = gateway_channel(self._settings.namespace, str(new_incarnation()))
         link = RedisLink(self._settings, channel, self._clock, self)
 
-        def answer(call: PipeCall) -> None:
-            group.create_task(self._answer(link, call))
+        def begin(call: PipeCall, size: int) -> None:
+            made = RedisCall(call, next(self._numbers), size)
+            self._enter(call.answer_to, made)  # at once: its task may be hung up before it starts
+            task = group.create_task(self._answer(link, call, made))
+            task.add_done_callback(lambda _: self._leave(call.answer_to, made))
 
-        self._begin = answer
+        def refuse(call: PipeCall, found: Problem) -> None:
+            link.offer(call.answer_to, encoded(refusal(call, found)))
+
+        self._begin, self._refuse = begin, refuse
         try:
             await link.run()
         finally:
@@ -97,10 +117,15 @@ class RedisListener:
     def hear(self, frame: bytes) -> None:
         try:
             call = _read(frame)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return  # of nobody who waits for an answer
-        if is_worker_channel(self._settings.namespace, call.answer_to):
-            self._begin(call)
+        if not is_worker_channel(self._settings.namespace, call.answer_to):
+            return
+        found = fault(call) or self._excess(len(frame))
+        if found is None:
+            self._begin(call, len(frame))
+        else:
+            self._refuse(call, found)
 
     def beaten(self, gateway: str) -> None:
         """Others are well."""
@@ -114,90 +139,48 @@ class RedisListener:
             for call in self._calls.get(channel, ()):
                 call.closed.set()
 
-    async def _answer(self, link: RedisLink, call: PipeCall) -> None:
-        under_way = _CallUnderWay(call)
-        calls = self._calls.setdefault(call.answer_to, set())
-        calls.add(under_way)
+    # Calls
+
+    def _excess(self, size: int) -> Problem | None:
+        """Why there is no room for a call of so many bytes, if there is none."""
+        if size > self._bounds.bytes:
+            return problem(413, f"a call has at most {self._bounds.bytes} bytes")
+        if self._under_way < self._bounds.calls and self._held + size <= self._bounds.bytes:
+            return None
+        self._refused += 1
+        now = self._clock.monotonic()
+        if now >= self._told_at + TELL_SECONDS:
+            log.warning(
+                "refused calls through Redis: too many are in progress",
+                refused=self._refused, calls=self._under_way, held_bytes=self._held,
+            )  # fmt: skip
+            self._refused, self._told_at = 0, now
+        return busy("too many calls through Redis are in progress; try again")
+
+    def _enter(self, channel: str, call: RedisCall) -> None:
+        self._calls.setdefault(channel, set()).add(call)
+        self._under_way += 1
+        self._held += call.size
+
+    def _leave(self, channel: str, call: RedisCall) -> None:
+        self._calls[channel].discard(call)
+        if not self._calls[channel]:
+            del self._calls[channel]
+        self._under_way -= 1
+        self._held -= call.size
+
+    async def _answer(self, link: RedisLink, call: PipeCall, made: RedisCall) -> None:
         try:
-            answer = await under_way.answered(self._app)
+            answer = await made.answered(self._app)
         except Exception:  # as the HTTP server does
             log.exception("a call through Redis failed")
             answer = PipeAnswer(call.number, 500, {}, b"")
-        finally:
-            calls.discard(under_way)
-            if not calls:
-                self._calls.pop(call.answer_to, None)
-        with contextlib.suppress(
-            PipeUnavailable
-        ):  # the link ends by the same; its worker asks again
+        self._held += len(answer.body)
+        made.size += len(answer.body)
+        # Where it cannot be sent, the link ends by the same, and the worker asks again.
+        with contextlib.suppress(PipeUnavailable):
             await link.publish(call.answer_to, encoded(answer))
 
 
-class _CallUnderWay:
-    """A call as a request of ASGI."""
-
-    def __init__(self, call: PipeCall) -> None:
-        self._call = call
-        self.closed = asyncio.Event()  # its worker has gone
-        self._asked = False
-        self._status = 500
-        self._headers: dict[str, str] = {}
-        self._body = bytearray()
-
-    async def answered(self, app: ASGIApp) -> PipeAnswer:
-        path, _, query = self._call.path.partition("?")
-        if not any(path == each or path.startswith(f"{each}/") for each in _PATHS):
-            return PipeAnswer(self._call.number, 404, {}, b"")
-        await app(self._scope(path, query), self._receive, self._send)
-        return PipeAnswer(self._call.number, self._status, self._headers, bytes(self._body))
-
-    def _scope(self, path: str, query: str) -> Scope:
-        call = self._call
-        headers = [
-            (n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in call.headers.items()
-        ]
-        headers += [(b"host", b"localhost"), (b"content-length", str(len(call.body)).encode())]
-        scope: Any = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": call.method,
-            "scheme": "http",
-            "path": unquote(path),
-            "raw_path": path.encode("latin-1"),
-            "query_string": query.encode("latin-1"),
-            "root_path": "",
-            "headers": headers,
-            "client": (_address(call.answer_to), call.number),
-            "server": ("localhost", 80),
-            "extensions": {},
-        }
-        return scope  # type: ignore[no-any-return]
-
-    async def _receive(self) -> HTTPReceiveMessage:
-        if not self._asked:
-            self._asked = True
-            return {"type": "http.request", "body": self._call.body, "more_body": False}
-        await self.closed.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._status = message["status"]
-            self._headers = {
-                n.decode("latin-1"): v.decode("latin-1")
-                for n, v in message["headers"]
-                if n.lower() in _ANSWERED
-            }
-        elif message["type"] == "http.response.body":
-            self._body += message.get("body", b"")
-
-
-def _nobody(_call: PipeCall) -> None:
+def _nobody(_call: PipeCall, _what: object) -> None:
     """There is no connection."""
-
-
-def _address(channel: str) -> str:
-    """Limits are counted by address: each connection through Redis has one of its own."""
-    made = int.from_bytes(hashlib.blake2b(channel.encode(), digest_size=7).digest(), "big")
-    return str(IPv6Address(_PRIVATE | made << 64))

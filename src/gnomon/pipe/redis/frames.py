@@ -7,6 +7,14 @@ listens on channels of both, so old and new processes work side by side.
 import msgspec
 
 VERSION = 1
+# Of a request, and nothing besides: whatever else a sender adds is not passed on.
+CARRIED_HEADERS = (
+    "authorization", "content-type", "gnomon-session-secret", "idempotency-key", "traceparent",
+    "tracestate", "user-agent",
+)  # fmt: skip
+MOST_CHANNEL = 255  # characters of a name
+# What reading a frame may raise: a text that is not UTF-8 and depth are no error of msgspec's.
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -50,4 +58,4 @@ def worker_channel(namespace: str, name: str) -> str:
 
 
 def is_worker_channel(namespace: str, channel: str) -> bool:
-    return channel.startswith(worker_channel(namespace, "")) and len(channel) < 256
+    return channel.startswith(worker_channel(namespace, "")) and len(channel) <= MOST_CHANNEL

@@ -12,10 +12,12 @@ from redis.backoff import NoBackoff
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.pipe.redis.frames import beat_channel, gateway_channel
+from gnomon.pipe.redis.frames import MOST_CHANNEL, beat_channel, gateway_channel
 from gnomon.settings import PipeSettings
 
 WATCH_SECONDS = 1.0
+MOST_ASKED = 20_000  # commands that wait to be sent
+MOST_OFFERED = 1_000  # with so many before it, what is offered is dropped
 _MOST_TOGETHER = 100  # commands that are sent together
 _MOST_WATCHED = 5_000  # channels that are asked about
 _PING = b""
@@ -51,7 +53,7 @@ class _Asked(NamedTuple):
     """A command on its way to the server."""
 
     command: Callable[[Pipeline], object]
-    result: "asyncio.Future[Any]"
+    result: "asyncio.Future[Any] | None"  # None: nobody waits for it
 
 
 class RedisLink:
@@ -91,15 +93,22 @@ class RedisLink:
         """Whether anybody has received it. Raises PipeUnavailable."""
         return bool(await self._ask(lambda server: server.publish(channel, frame)))
 
+    def offer(self, channel: str, frame: bytes) -> None:
+        """Publish it unless others have to wait for it, and without knowing what became of it."""
+        if self._open and self._asked.qsize() < MOST_OFFERED:
+            self._asked.put_nowait(_Asked(lambda server: server.publish(channel, frame), None))
+
     async def gateways(self) -> list[str]:
         """The channels of living gateways. Raises PipeUnavailable."""
         pattern = gateway_channel(self._settings.namespace, "*")
         found = await self._ask(lambda server: server.pubsub_channels(pattern))
-        return sorted(each.decode() for each in found)
+        return sorted(each.decode() for each in found if each.isascii())
 
     async def _ask(self, command: Callable[[Pipeline], object]) -> Any:
         if not self._open:
             raise self._unavailable(ConnectionResetError("the connection has ended"))
+        if self._asked.qsize() >= MOST_ASKED:
+            raise self._unavailable(BlockingIOError(f"{MOST_ASKED} messages wait to be sent"))
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked.put_nowait(_Asked(command, result))
         return await result
@@ -127,7 +136,7 @@ class RedisLink:
             for each, result in zip(asked, results, strict=True):
                 if isinstance(result, Exception):
                     self._fail([each], result)
-                elif not each.result.done():
+                elif each.result is not None and not each.result.done():
                     each.result.set_result(result)
 
     async def _listen(self, listening: PubSub) -> None:
@@ -147,7 +156,7 @@ class RedisLink:
                     ready = True
                     self._end.ready()
             elif message["channel"] == beats:
-                self._end.beaten(message["data"].decode(errors="replace"))
+                self._end.beaten(message["data"][:MOST_CHANNEL].decode(errors="replace"))
             elif message["channel"] == own and message["data"] != _PING:
                 self._end.hear(message["data"])
 
@@ -179,7 +188,7 @@ class RedisLink:
 
     def _fail(self, asked: Collection[_Asked], error: BaseException) -> None:
         for each in asked:
-            if not each.result.done():
+            if each.result is not None and not each.result.done():
                 each.result.set_exception(self._unavailable(error))
 
     def _unavailable(self, error: BaseException) -> PipeUnavailable:

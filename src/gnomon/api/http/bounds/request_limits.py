@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from litestar.types import Scope
 
-from gnomon.access.client_address import ClientAddresses, CountedAddress, Headers
+from gnomon.access.client_address import NOWHERE, ClientAddresses, CountedAddress, Headers
 from gnomon.access.token_buckets import TokenBuckets
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.key_cache import Recognition
@@ -45,6 +45,9 @@ _UNLISTED = (
     "it in api.trusted_proxies"
 )
 _CALLER = "gnomon.caller"  # the key of a request's caller in its scope
+# In the scope of a request that has come through a broker, from no address: its connection.
+CONNECTION = "gnomon.connection"
+_STRANGERS_THERE = NOWHERE._replace(group="redis")
 
 log = structlog.get_logger("gnomon.api")
 
@@ -118,10 +121,10 @@ class RequestLimits:
 
     def exceeded(self, scope: Scope) -> Excess | None:
         """Counts a request; returns the limit that it exceeds, if any."""
-        address = self._address(scope)
         known, key = Recognition.GOOD, None
         if self._authenticator is not None:
             known, key = self._recognised(scope["headers"], self._authenticator)
+        address = self._address(scope, known)
         excess = self._excess(address, known, key)
         if excess is None:
             scope[_CALLER] = _Caller(address, known)  # type: ignore[literal-required]
@@ -149,7 +152,13 @@ class RequestLimits:
         if self._of_watchers.take(address.group, self._clock.monotonic()) > 0:
             await self._clock.sleep(WATCHER_WAITS)
 
-    def _address(self, scope: Scope) -> CountedAddress:
+    def _address(self, scope: Scope, known: Recognition) -> CountedAddress:
+        connection: str | None = scope.get(CONNECTION)  # type: ignore[assignment]
+        if connection is not None:
+            # Senders name their connections as they like: all strangers among them are one.
+            if known is not Recognition.GOOD:
+                return _STRANGERS_THERE
+            return NOWHERE._replace(group=connection)
         host, headers = _host(scope), scope["headers"]
         peer = self.addresses.peer(host)
         if (peer.trusted or peer.unlimited) and peer.trusted != self.addresses.says_who(headers):
