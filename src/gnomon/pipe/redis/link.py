@@ -75,7 +75,6 @@ class RedisLink:
         try:
             async with self._redis, self._redis.pubsub() as listening:
                 await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
-                _check_cancelled()
                 self._open = True
                 async with asyncio.TaskGroup() as group:
                     for work in (self._listen(listening), self._send(), self._watch()):
@@ -199,13 +198,6 @@ class RedisLink:
             return error
         why = str(error).strip() or type(error).__name__
         return PipeUnavailable(f"Redis at {self._settings.where} is unavailable: {why}"[:500])
-
-
-def _check_cancelled() -> None:
-    """The client of Redis swallows it while it connects."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def _client(settings: PipeSettings) -> Redis:
