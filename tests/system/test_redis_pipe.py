@@ -145,6 +145,12 @@ async def test_faults_of_the_server_and_of_gateways_lose_and_repeat_nothing(
     worker = start_worker()
     url, _ = [await each.started() for each in gateways]
     await started(worker)
+
+    async def declared() -> bool:  # what its app has
+        types = await truth.fetch("SELECT name FROM gnomon.task_type ORDER BY name")
+        return [row["name"] for row in types] == ["py.count", "py.greet"]
+
+    await eventually(declared)
     ids: list[UUID] = []
 
     async def under_load(fault: Callable[[], object]) -> None:
@@ -179,8 +185,6 @@ async def test_faults_of_the_server_and_of_gateways_lose_and_repeat_nothing(
     assert await attempts(truth, ids) == {1}
     assert lines(tmp_path / "runs") == len(ids), "each ran once"
     assert worker.text.count("worker started") == 1, worker.text
-    types = await truth.fetch("SELECT name FROM gnomon.task_type ORDER BY name")
-    assert [row["name"] for row in types] == ["py.count", "py.greet"], "what its app declares"
     await is_named_while_it_is_away(url, valkey, submitter, truth)
 
 
