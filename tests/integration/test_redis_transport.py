@@ -93,3 +93,26 @@ async def test_requests_that_are_cut_off_leave_nothing_behind(
     del waits, is_sent, ends
     gc.collect()
     assert "never retrieved" not in caplog.text
+
+
+async def test_it_can_be_closed_at_any_moment_while_it_connects(valkey: ValkeyServer) -> None:
+    """redis-py swallows a cancelling then: the connection went on, and closing waited for ever."""
+    settings = PipeSettings(url=valkey.url, namespace=NAMESPACE)
+    tasks = len(asyncio.all_tasks())
+    for steps in range(60):
+        transport = RedisTransport(settings, SystemClock(), b"")
+        request = httpx.Request("GET", "http://pipe/")
+        asked = asyncio.ensure_future(transport.handle_async_request(request))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await transport.aclose()
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        await transport.aclose()
+
+    async def nothing_left() -> bool:
+        one_of_ours = len(valkey.client.client_list()) == 1
+        return one_of_ours and len(asyncio.all_tasks()) == tasks
+
+    await eventually(nothing_left)

@@ -72,9 +72,12 @@ class RedisLink:
 
     async def run(self) -> None:
         """Listen until that fails. Raises PipeUnavailable."""
+        cancelled = _times_cancelled()
         try:
             async with self._redis, self._redis.pubsub() as listening:
                 await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
+                if _times_cancelled() > cancelled:
+                    raise asyncio.CancelledError  # the client of Redis has swallowed it
                 self._open = True
                 async with asyncio.TaskGroup() as group:
                     for work in (self._listen(listening), self._send(), self._watch()):
@@ -198,6 +201,12 @@ class RedisLink:
             return error
         why = str(error).strip() or type(error).__name__
         return PipeUnavailable(f"Redis at {self._settings.where} is unavailable: {why}"[:500])
+
+
+def _times_cancelled() -> int:
+    """Not 0 in a task whose former link has broken: its task group leaves that behind."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _client(settings: PipeSettings) -> Redis:
