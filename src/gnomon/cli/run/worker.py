@@ -84,13 +84,7 @@ def worker(
     gnomon worker shop:app --pipe rediss://redis.example.com
     gnomon worker shop:app --reload
     """
-    variables = overrides(slots=slots)
-    if (file := settings_file(ctx)) is not None:
-        variables[SETTINGS_VARIABLE] = str(file.resolve())
-    if pipe is not None:
-        variables[remote_worker.PIPE_VARIABLE] = pipe
-    if quiet:
-        variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
+    variables = _variables(ctx, slots, pipe, quiet=quiet)
     settings = settings_of(ctx, variables)
     line = not (quiet or no_line) and sys.stdout.isatty()
     gateway = remote_worker.remote_way(settings, url, pipe=pipe is not None)
@@ -110,6 +104,20 @@ def worker(
     if gateway is not None:
         environ.pop("DATABASE_URL", None)
     raise typer.Exit(_supervise(settings, app, processes, environ, line=line, reload=reload))
+
+
+def _variables(
+    ctx: typer.Context, slots: int | None, pipe: str | None, *, quiet: bool
+) -> dict[str, str]:
+    """What the options say, as the environment of a process says it."""
+    variables = overrides(slots=slots)
+    if (file := settings_file(ctx)) is not None:
+        variables[SETTINGS_VARIABLE] = str(file.resolve())
+    if pipe is not None:
+        variables[remote_worker.PIPE_VARIABLE] = pipe
+    if quiet:
+        variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
+    return variables
 
 
 def _run(

@@ -21,39 +21,26 @@ class ApiMetrics(Metrics):
         self.traffic = RequestMetrics()
         self.registry.register(self.traffic)
         self._connections = ConnectionMetrics(self.registry)
-        self._nodes = Gauge(
-            "gnomon_nodes", "Scheduler nodes in the roster.", ["state"], registry=self.registry
-        )
-        self._unserved = Gauge(
+        self._nodes = self._gauge("gnomon_nodes", "Scheduler nodes in the roster.", "state")
+        self._unserved = self._gauge(
             "gnomon_work_unserved",
             "Kinds of work (tenant, type, queue, lane) that wait and are in no node's pool.",
-            registry=self.registry,
         )
-
-        self._full = Gauge(
-            "gnomon_no_room",
-            "1 while new work is refused for want of room.",
-            registry=self.registry,
-        )
-        self._crowded = Gauge(
+        self._full = self._gauge("gnomon_no_room", "1 while new work is refused for want of room.")
+        self._crowded = self._gauge(
             "gnomon_lanes_crowded",
             "Lanes of tenants for which new tasks are refused because too many wait.",
-            registry=self.registry,
         )
-        self._under_way = Gauge(
-            "gnomon_requests_under_way", "Requests that are being answered.", registry=self.registry
+        self._under_way = self._gauge(
+            "gnomon_requests_under_way", "Requests that are being answered."
         )
-        self._body_bytes = Gauge(
-            "gnomon_request_body_bytes",
-            "Bytes of body_memory_bytes that bodies of requests hold.",
-            registry=self.registry,
+        self._body_bytes = self._gauge(
+            "gnomon_request_body_bytes", "Bytes of body_memory_bytes that bodies of requests hold."
         )
-
-        self._pipe = Gauge(
+        self._pipe = self._gauge(
             "gnomon_pipe_up",
             "1 while the server that workers are reached through answers, by its kind.",
-            ["pipe"],
-            registry=self.registry,
+            "pipe",
         )
         self._refused = Counter(
             "gnomon_requests_refused",
@@ -71,6 +58,9 @@ class ApiMetrics(Metrics):
             self._refused.labels(limit)
         for reason in _CLOSED:
             self._closed.labels(reason)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
 
     def connections(self, use: PoolUse) -> None:
         """How the connections to the database are used."""
