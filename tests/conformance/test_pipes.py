@@ -11,7 +11,7 @@ import pytest
 from litestar.types import Receive, Scope, Send
 from tests.brokers import ValkeyServer
 
-from gnomon.api.workers.redis_listener import PipeBounds, RedisListener
+from gnomon.api.workers.pipe_listener import PipeBounds, PipeListener
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_secret
 from gnomon.model.fleet.pool import Pool, Work
@@ -28,7 +28,7 @@ from gnomon.pipe.http.messages import Poll, PollAnswer, TaskClaim, WorkerReport
 from gnomon.pipe.http.session import WorkerSession
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.pipe.port import SlotPipe
-from gnomon.remote.redis_transport import RedisTransport
+from gnomon.remote.pipe_transport import PipeTransport
 from gnomon.settings import PipeSettings
 from gnomon.testing.contracts.pipe import PipeContract, PipeWorld, SlotPipeContract
 
@@ -212,10 +212,10 @@ class TestRedisPipe(PipeContract):
         troubles = Troubles(clock, nobody)
         connected = asyncio.Event()
         bounds = PipeBounds(100, 1 << 20)
-        listener = RedisListener(
+        listener = PipeListener(
             self._application, settings, clock, troubles, lambda _: connected.set(), bounds
         )
-        transport = RedisTransport(settings, clock, b"")
+        transport = PipeTransport(settings, clock, b"")
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(listener.run())
             async with httpx.AsyncClient(

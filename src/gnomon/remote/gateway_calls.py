@@ -1,5 +1,5 @@
-"""The calls of a gateway, over HTTP or through Redis. What it answers is bounded, and never trusted
-to be right."""
+"""The calls of a gateway, over HTTP or through a broker. What it answers is bounded, and never
+trusted to be right."""
 
 import http
 from datetime import UTC, datetime

@@ -17,7 +17,7 @@ from gnomon.settings.loading import (
 from gnomon.settings.node import NodeSettings
 from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
-from gnomon.settings.pipe import PipeSettings
+from gnomon.settings.pipe import MeetingPlace, PipeSettings
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 from gnomon.settings.sharing import SharingSettings
@@ -33,6 +33,7 @@ __all__ = [
     "AuthSettings",
     "DatabaseSettings",
     "GatewaySettings",
+    "MeetingPlace",
     "NodeSettings",
     "NotifySettings",
     "OutputSettings",

@@ -1,14 +1,38 @@
-"""Section `pipe`: the Redis or Valkey through which remote workers and gateways meet."""
+"""Section `pipe`: the broker through which remote workers and gateways meet."""
 
 import re
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 from gnomon.settings.section import Section
 
-_SCHEMES = ("redis", "rediss")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+
+
+class MeetingPlace(StrEnum):
+    """The brokers. The name is that of the extra with its client."""
+
+    REDIS = "redis"
+
+    @property
+    def label(self) -> str:
+        """As people write it."""
+        return {"redis": "Redis"}[self]
+
+    @property
+    def client(self) -> str:
+        """The module of its client."""
+        return {"redis": "redis"}[self]
+
+    @property
+    def chore(self) -> str:
+        """The chore that reaches workers through it."""
+        return f"{self}-pipe"
+
+
+_SCHEMES = {"redis": MeetingPlace.REDIS, "rediss": MeetingPlace.REDIS}
 
 
 class PipeSettings(Section, frozen=True):
@@ -30,6 +54,11 @@ class PipeSettings(Section, frozen=True):
         self.require("namespace", "have up to 100 letters, digits and _ . : -", holds=named)
         rule = "be between 1 and 60"
         self.require("silence_seconds", rule, holds=1 <= self.silence_seconds <= 60)
+
+    @property
+    def place(self) -> MeetingPlace:
+        """The broker; of settings with a url."""
+        return _SCHEMES[urlsplit(self.url or "").scheme]
 
     @property
     def is_local(self) -> bool:

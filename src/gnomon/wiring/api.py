@@ -23,13 +23,13 @@ from gnomon.api.http.bounds.dropping import Dropping
 from gnomon.api.http.bounds.refusals import MOST_WAITING
 from gnomon.api.http.bounds.under_way import RequestsUnderWay, requests_at_once
 from gnomon.api.http.listener import HttpServer, listen, room_for_connections
+from gnomon.api.workers.pipe_listener import PipeBounds, PipeListener
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
 from gnomon.model.fleet.tenant import BUILT_IN_PLANS
-from gnomon.model.insight.explanation import REDIS_PIPE
 from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.activity_writer import CHORE as ACTIVITY
@@ -195,7 +195,7 @@ async def _context(
             ):
                 context = msgspec.structs.replace(context, tracing=tracing)
                 if trusted is None and settings.pipe.url is not None:
-                    services.append(_redis_pipe(context, requests, chores.troubles))
+                    services.append(_pipe(context, requests, chores.troubles))
                 background = [group.create_task(chores.run(each)) for each in services]
                 serving = group.create_task(gateway.run())
                 try:
@@ -252,22 +252,25 @@ def _installation_services(context: Context, database: Database, chores: Chores)
 
 
 def _check_pipe(settings: Settings) -> None:
-    """Raises SettingsError where Redis cannot be used, or where anybody who can reach it would be
-    let in."""
+    """Raises SettingsError where the broker cannot be used, or where anybody who can reach it would
+    be let in."""
     pipe = settings.pipe
-    if pipe.url is not None and importlib.util.find_spec("redis") is None:
-        raise SettingsError("pipe.url is set, and needs redis: pip install 'gnomon[server,redis]'")
-    if pipe.url is not None and not settings.auth.enabled and not pipe.is_local:
+    if pipe.url is None:
+        return
+    place = pipe.place
+    if importlib.util.find_spec(place.client) is None:
+        raise SettingsError(
+            f"pipe.url is set, and needs {place}: pip install 'gnomon[server,{place}]'"
+        )
+    if not settings.auth.enabled and not pipe.is_local:
         raise SettingsError(
             f"pipe.url is {pipe.where}, but without authentication workers are heard only through "
-            "a Redis on this machine; set auth.enabled to true (GNOMON_AUTH_ENABLED=true)"
+            f"a {place.label} on this machine; set auth.enabled to true (GNOMON_AUTH_ENABLED=true)"
         )
 
 
-def _redis_pipe(context: Context, requests: int, troubles: Troubles) -> Service:
-    """Answers workers behind Redis, as they are answered over HTTP."""
-    from gnomon.api.workers.redis_listener import PipeBounds, RedisListener  # needs gnomon[redis]
-
+def _pipe(context: Context, requests: int, troubles: Troubles) -> Service:
+    """Answers workers behind a broker, as they are answered over HTTP."""
     app = RequestsUnderWay(
         create_app(context, [*dashboard.ROUTES]),
         context.under_way,
@@ -280,10 +283,10 @@ def _redis_pipe(context: Context, requests: int, troubles: Troubles) -> Service:
     settings = context.settings
     # Those that wait for a refusal are no requests in progress, and keep no others out.
     bounds = PipeBounds(requests + MOST_WAITING, settings.api.body_memory_bytes)
-    listener = RedisListener(
-        metered, settings.pipe, context.clock, troubles, context.metrics.pipe_seen, bounds
-    )
-    return Service(REDIS_PIPE, listener.run)
+    place = settings.pipe.place
+    seen = partial(context.metrics.pipe_seen, place)
+    listener = PipeListener(metered, settings.pipe, context.clock, troubles, seen, bounds)
+    return Service(place.chore, listener.run)
 
 
 async def _answer_requests(

@@ -74,7 +74,7 @@ def test_whoever_tries_keys_is_kept_from_trying_more_of_them() -> None:
 
 
 def through_redis(key: str, connection: int) -> Any:
-    return {**asked(key, "redis"), CONNECTION: f"gnomon:1:worker:{connection}"}
+    return {**asked(key, "pipe"), CONNECTION: f"gnomon:1:worker:{connection}"}
 
 
 def test_strangers_behind_redis_are_one_however_they_name_their_connections() -> None:

@@ -16,12 +16,13 @@ from gnomon.model.insight.circumstances import (
     LimitUse,
     OpenBreaker,
 )
-from gnomon.model.insight.explanation import REDIS_PIPE, explain
+from gnomon.model.insight.explanation import PIPES, explain
 from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import DeliveryMode, KeepPayload, Resolution, Task
+from gnomon.settings import MeetingPlace
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=90)
@@ -162,12 +163,12 @@ def test_a_breaker_is_the_reason_where_it_is_open_for_the_task_on_the_node_that_
 
 
 def test_redis_being_away_is_the_reason_where_remote_workers_would_run_it() -> None:
-    away = (FailingChore(REDIS_PIPE, "API a:1", NOW),)
+    away = (FailingChore("redis-pipe", "API a:1", NOW),)
     task = a_task(Status.READY, target=PythonTarget("f"))
     words = "the Redis that remote workers are reached through has not answered API a:1"
     gateway = around(failing=away, by_session=True)
     assert words in explain(task, gateway).summary
-    assert "see to Redis" in explain(task, gateway).remedies[0]
+    assert "see to that broker" in explain(task, gateway).remedies[0]
     nobody = around(failing=away, server=None, server_alive_until=None, nodes=1)
     assert words in explain(task, nobody).summary
     assert words not in explain(task, around(failing=away)).summary, "a node runs it itself"
@@ -233,3 +234,7 @@ def test_what_holds_a_task_up_and_what_would_help(
     found = explain(task, circumstances)
     assert [(each.kind, each.name) for each in found.held_by] == held_by
     assert any(remedy in each for each in found.remedies)
+
+
+def test_every_broker_has_a_name_in_explanations() -> None:
+    assert {place.chore: place.label for place in MeetingPlace} == PIPES

@@ -55,7 +55,7 @@ def test_the_page_names_what_is_shown_and_nothing_else() -> None:
     for event in EVENTS:
         node(event)
     api.nodes({"alive": 1})
-    api.pipe_seen(True)
+    api.pipe_seen("redis", True)
     gateway = CollectorRegistry()
     GatewayMetrics(gateway)(SessionsSeen(sessions=1, waiting=0, delivered=1, accepted=1, refused=1))
     families = [

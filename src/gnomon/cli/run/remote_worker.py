@@ -1,5 +1,5 @@
 """`gnomon worker --url` and `--pipe`: a worker without a database, which talks to a gateway over
-HTTP or through Redis."""
+HTTP or through a broker."""
 
 import contextlib
 import importlib.util
@@ -30,7 +30,7 @@ class GatewayWay(NamedTuple):
     """How a worker without a database reaches a gateway."""
 
     url: str  # without secrets
-    through_redis: bool
+    through_pipe: bool
 
 
 def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> GatewayWay | None:
@@ -42,30 +42,31 @@ def remote_way(settings: Settings, url: str | None, *, pipe: bool) -> GatewayWay
         raise CommandFailed("--url and --pipe are two ways to the same: give one of them")
     no_database = settings.database.url is None
     if pipe or (no_database and not url and settings.pipe.url is not None):
-        if importlib.util.find_spec("redis") is None:
-            raise CommandFailed("--pipe needs redis: pip install 'gnomon[worker,redis]'")
-        return GatewayWay(settings.pipe.where, through_redis=True)
+        place = settings.pipe.place
+        if importlib.util.find_spec(place.client) is None:
+            raise CommandFailed(f"--pipe needs {place}: pip install 'gnomon[worker,{place}]'")
+        return GatewayWay(settings.pipe.where, through_pipe=True)
     asked = url or (os.environ.get(API_VARIABLE) if no_database else None)
     if not asked:
         return None
     try:
-        return GatewayWay(url_of(asked), through_redis=False)
+        return GatewayWay(url_of(asked), through_pipe=False)
     except ValueError as error:
         raise CommandFailed(f"--url (or {API_VARIABLE}): {error}") from error
 
 
 def environ_of(settings: Settings, way: GatewayWay) -> dict[str, str]:
     """The variables by which a process of this worker finds the gateway."""
-    if not way.through_redis:
+    if not way.through_pipe:
         return _of_handlers(settings, way)
     assert settings.pipe.url is not None
     return {**_of_handlers(settings, way), PIPE_VARIABLE: settings.pipe.url}
 
 
 def _of_handlers(settings: Settings, way: GatewayWay) -> dict[str, str]:
-    """Those that handlers submit by. Behind Redis they need an address of the API besides."""
+    """Those that handlers submit by. Behind a broker they need an address of the API besides."""
     key = {} if settings.api.key is None else {KEY_VARIABLE: settings.api.key}
-    return key if way.through_redis else {API_VARIABLE: way.url, **key}
+    return key if way.through_pipe else {API_VARIABLE: way.url, **key}
 
 
 def prepare(settings: Settings) -> None:
@@ -106,21 +107,21 @@ def run(
 
 
 def _connect(settings: Settings, way: GatewayWay) -> "Callable[[], ApiServer]":
-    """Gives the API, by this way. Each event loop has a connection of its own through Redis; all of
-    them choose the same gateway."""
+    """Gives the API, by this way. Each event loop has a connection of its own through a broker; all
+    of them choose the same gateway."""
     from gnomon.client.client import TIMEOUT_SECONDS
     from gnomon.client.http import ApiServer
 
     server = ApiServer(way.url, settings.api.key, TIMEOUT_SECONDS)
-    if not way.through_redis:
+    if not way.through_pipe:
         return lambda: server
     from gnomon.clock import SystemClock, new_secret
-    from gnomon.remote.redis_transport import RedisTransport
+    from gnomon.remote.pipe_transport import PipeTransport
 
     preference = new_secret(8)
 
     def connected() -> ApiServer:
-        transport = RedisTransport(settings.pipe, SystemClock(), preference)
+        transport = PipeTransport(settings.pipe, SystemClock(), preference)
         return msgspec.structs.replace(server, async_transport=transport)
 
     return connected

@@ -43,7 +43,7 @@ Url = Annotated[
 ]
 Pipe = Annotated[
     str | None,
-    typer.Option("--pipe", metavar="URL", help="A Redis to work through, without a database."),
+    typer.Option("--pipe", metavar="URL", help="A broker to work through, without a database."),
 ]
 Reload = Annotated[
     bool, typer.Option("--reload", help="Start anew when the app's source files change.")

@@ -22,7 +22,8 @@ from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.task import Task
 
 _MOST_NAMED = 10  # nodes that are waited for
-REDIS_PIPE = "redis-pipe"  # the chore that reaches workers through Redis
+# The chores that reach workers through a broker, and how people write its name.
+PIPES = {"redis-pipe": "Redis"}
 _UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
@@ -143,13 +144,13 @@ def _why_ready(task: Task, around: Circumstances) -> str:
 
 def _pipe_away(task: Task, around: Circumstances) -> str | None:
     """Why remote workers get nothing, where they would run the task."""
-    away = next((each for each in around.failing if each.chore == REDIS_PIPE), None)
+    away = next((each for each in around.failing if each.chore in PIPES), None)
     remote = task.target.by_handler and (around.server is None or around.by_session)
     if away is None or not remote:
         return None
     return (
-        f"It is due, but the Redis that remote workers are reached through has not answered "
-        f"{away.node} since {_stamp(away.since)}; they get nothing until it does."
+        f"It is due, but the {PIPES[away.chore]} that remote workers are reached through has not "
+        f"answered {away.node} since {_stamp(away.since)}; they get nothing until it does."
     )
 
 
@@ -220,7 +221,7 @@ def _remedies(task: Task, around: Circumstances, held_by: Sequence[Hold]) -> Ite
         name = hold.name or "what the tasks of the tenant call"
         yield _HELD_REMEDIES[hold.kind].format(name=name)
     if task.status is Status.READY and _pipe_away(task, around) is not None:
-        yield "see to Redis: its workers connect by themselves when it answers"
+        yield "see to that broker: its workers connect by themselves when it answers"
     elif task.status is Status.READY and not held_by:
         yield "add nodes or slots where tasks wait long, or raise its priority"
 

@@ -82,9 +82,9 @@ class ApiMetrics(Metrics):
         """For how many lanes new tasks are refused."""
         self._crowded.set(lanes)
 
-    def pipe_seen(self, up: bool) -> None:
-        """Whether Redis answers, where workers are reached through it."""
-        self._pipe.labels("redis").set(up)
+    def pipe_seen(self, pipe: str, up: bool) -> None:
+        """Whether the broker answers that workers are reached through."""
+        self._pipe.labels(pipe).set(up)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
         """Set how many requests are under way, and the bytes of their bodies."""

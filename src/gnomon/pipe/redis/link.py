@@ -1,8 +1,8 @@
-"""One connection through Redis: channels that are listened to, and others that are published to."""
+"""A `Link` through Redis: channels that are subscribed to, and others that are published to."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -11,42 +11,21 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from gnomon.clock import Clock
-from gnomon.model.errors import StoreUnavailable
-from gnomon.pipe.redis.frames import MOST_CHANNEL, beat_channel, gateway_channel
+from gnomon.pipe.meeting.frames import MOST_CHANNEL, beat_channel, gateway_channel
+from gnomon.pipe.meeting.link import (
+    MOST_ASKED,
+    MOST_OFFERED,
+    PING,
+    WATCH_SECONDS,
+    LinkEnd,
+    PipeUnavailable,
+    unavailable,
+)
 from gnomon.settings import PipeSettings
 
-WATCH_SECONDS = 1.0
-MOST_ASKED = 20_000  # commands that wait to be sent
-MOST_OFFERED = 1_000  # with so many before it, what is offered is dropped
 _MOST_TOGETHER = 100  # commands that are sent together
 _MOST_WATCHED = 5_000  # channels that are asked about
-_PING = b""
 _FAILURES = (exceptions.RedisError, OSError)
-
-
-class PipeUnavailable(StoreUnavailable):
-    """Redis cannot be reached, or refuses what it is asked; nothing was acknowledged."""
-
-
-class LinkEnd(Protocol):
-    """Whoever a link is of."""
-
-    is_gateway: bool  # it beats, so that workers know that it does not stand still
-
-    def ready(self) -> None:
-        """Messages can be sent, and are heard."""
-
-    def hear(self, frame: bytes) -> None:
-        """A message has come."""
-
-    def beaten(self, gateway: str) -> None:
-        """The gateway of this channel is well."""
-
-    def watched(self) -> Collection[str]:
-        """Channels of others, to be asked about; called every second."""
-
-    def gone(self, channels: Collection[str]) -> None:
-        """Nobody listens on these any more."""
 
 
 class _Asked(NamedTuple):
@@ -57,9 +36,8 @@ class _Asked(NamedTuple):
 
 
 class RedisLink:
-    """`run` lasts as long as the connection does; then it is to be replaced by another link, with
-    another channel. What others ask of the server is sent by a task of `run`, and together: so
-    nobody who gives up interrupts the client of Redis, which does not always notice."""
+    """What others ask of the server is sent by a task of `run`, and together: so nobody who gives
+    up interrupts the client of Redis, which does not always notice."""
 
     def __init__(self, settings: PipeSettings, channel: str, clock: Clock, end: LinkEnd) -> None:
         self._settings = settings
@@ -83,12 +61,12 @@ class RedisLink:
                     for work in (self._listen(listening), self._send(), self._watch()):
                         group.create_task(self._until_end(work))
         except _FAILURES as error:
-            raise self._unavailable(error) from error
+            raise unavailable(self._settings, error) from error
         except ExceptionGroup as group:
             failures, others = group.split((*_FAILURES, PipeUnavailable))
             if failures is None or others is not None:
                 raise
-            raise self._unavailable(failures) from group
+            raise unavailable(self._settings, failures) from group
         finally:
             self._close()
 
@@ -109,9 +87,11 @@ class RedisLink:
 
     async def _ask(self, command: Callable[[Pipeline], object]) -> Any:
         if not self._open:
-            raise self._unavailable(ConnectionResetError("the connection has ended"))
+            raise unavailable(self._settings, ConnectionResetError("the connection has ended"))
         if self._asked.qsize() >= MOST_ASKED:
-            raise self._unavailable(BlockingIOError(f"{MOST_ASKED} messages wait to be sent"))
+            raise unavailable(
+                self._settings, BlockingIOError(f"{MOST_ASKED} messages wait to be sent")
+            )
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked.put_nowait(_Asked(command, result))
         return await result
@@ -160,7 +140,7 @@ class RedisLink:
                     self._end.ready()
             elif message["channel"] == beats:
                 self._end.beaten(message["data"][:MOST_CHANNEL].decode(errors="replace"))
-            elif message["channel"] == own and message["data"] != _PING:
+            elif message["channel"] == own and message["data"] != PING:
                 self._end.hear(message["data"])
 
     async def _watch(self) -> None:
@@ -168,7 +148,7 @@ class RedisLink:
         beats = beat_channel(self._settings.namespace)
         while self._open:
             await self._clock.sleep(WATCH_SECONDS)
-            if not await self.publish(self.channel, _PING):
+            if not await self.publish(self.channel, PING):
                 raise ConnectionResetError("its end of the connection is gone")
             if self._end.is_gateway:
                 await self.publish(beats, self.channel.encode())
@@ -192,15 +172,7 @@ class RedisLink:
     def _fail(self, asked: Collection[_Asked], error: BaseException) -> None:
         for each in asked:
             if each.result is not None and not each.result.done():
-                each.result.set_exception(self._unavailable(error))
-
-    def _unavailable(self, error: BaseException) -> PipeUnavailable:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        if isinstance(error, PipeUnavailable):
-            return error
-        why = str(error).strip() or type(error).__name__
-        return PipeUnavailable(f"Redis at {self._settings.where} is unavailable: {why}"[:500])
+                each.result.set_exception(unavailable(self._settings, error))
 
 
 def _times_cancelled() -> int:

@@ -47,7 +47,7 @@ _UNLISTED = (
 _CALLER = "gnomon.caller"  # the key of a request's caller in its scope
 # In the scope of a request that has come through a broker, from no address: its connection.
 CONNECTION = "gnomon.connection"
-_STRANGERS_THERE = NOWHERE._replace(group="redis")
+_STRANGERS_THERE = NOWHERE._replace(group="pipe")
 
 log = structlog.get_logger("gnomon.api")
 

@@ -1,4 +1,4 @@
-"""Calls and answers as they go through Redis, and the names of channels.
+"""Calls and answers as they go through a broker, and the names of channels.
 
 The version is part of the names: a process hears only what it can read. One that knows two versions
 listens on channels of both, so old and new processes work side by side.

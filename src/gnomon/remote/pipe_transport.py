@@ -1,4 +1,4 @@
-"""Carries the requests of a worker to a gateway through Redis, in place of a socket.
+"""Carries the requests of a worker to a gateway through a broker, in place of a socket.
 
 A worker stays with one gateway for as long as that listens. Its connection is made with the first
 request, and again with the first one after it broke.
@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from gnomon.clock import Clock, new_secret
-from gnomon.pipe.redis.frames import (
+from gnomon.pipe.meeting.frames import (
     CARRIED_HEADERS,
     UNREADABLE,
     PipeAnswer,
@@ -21,7 +21,7 @@ from gnomon.pipe.redis.frames import (
     encoded,
     worker_channel,
 )
-from gnomon.pipe.redis.link import PipeUnavailable, RedisLink
+from gnomon.pipe.meeting.link import PipeUnavailable, link_to
 from gnomon.settings import PipeSettings
 
 _MOST_GATEWAYS = 1_000  # whose beats are remembered
@@ -36,7 +36,7 @@ class _AwaitedAnswer(NamedTuple):
     answer: "asyncio.Future[PipeAnswer]"
 
 
-class RedisTransport(httpx.AsyncBaseTransport):
+class PipeTransport(httpx.AsyncBaseTransport):
     """Transports with the same `preference` choose the same gateway."""
 
     def __init__(self, settings: PipeSettings, clock: Clock, preference: bytes) -> None:
@@ -91,7 +91,8 @@ class _Connection:
         self._beats: dict[str, float] = {}  # when each gateway was last heard (monotonic)
         self._doubtful: set[str] = set()  # gateways that have not answered, nor beaten since
         self._failure: PipeUnavailable | None = None
-        self._link = RedisLink(settings, channel, clock, self)
+        self._settings = settings
+        self._link = link_to(settings, channel, clock, self)
         self._ready = asyncio.Event()
         # Owned by whoever closes the transport.
         self._running = asyncio.get_running_loop().create_task(self._run())
@@ -153,7 +154,8 @@ class _Connection:
         """The same of several for as long as they are the same, and well."""
         found = await self._link.gateways()
         if not found:
-            raise PipeUnavailable("no gateway listens on this Redis: is an API process running?")
+            where = f"{self._settings.place.label} at {self._settings.where}"
+            raise PipeUnavailable(f"no gateway listens on {where}: is an API process running?")
         self._doubtful.intersection_update(found)
         well = [each for each in found if each not in self._doubtful] or found
         self._gateway = max(well, key=lambda each: zlib.crc32(self._preference + each.encode()))

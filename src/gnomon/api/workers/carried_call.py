@@ -1,4 +1,4 @@
-"""A call that has come through Redis, as a request of ASGI.
+"""A call that has come through a broker, as a request of ASGI.
 
 Whoever may use the channels sends what they like: of a call only what is bounded here is passed on.
 """
@@ -12,7 +12,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Scope
 
 from gnomon.api.http.answers.problems import MEDIA_TYPE, RETRY_SECONDS, Problem, problem
 from gnomon.api.http.bounds.request_limits import CONNECTION
-from gnomon.pipe.redis.frames import CARRIED_HEADERS, PipeAnswer, PipeCall
+from gnomon.pipe.meeting.frames import CARRIED_HEADERS, PipeAnswer, PipeCall
 
 MOST_PATH = 8 * 1024  # characters, with the query
 MOST_HEADERS = 50
@@ -21,7 +21,7 @@ MOST_HEADER = 8 * 1024  # characters of a value
 _PATHS = ("/api/v1/worker-sessions", "/api/v1/task-types", "/api/v1/workflows", "/api/v1/cron-jobs")
 _METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE"))
 _ANSWERED = frozenset((b"content-type", b"retry-after"))
-_HOST = "redis"  # in place of an address: there is none
+_HOST = "pipe"  # in place of an address: there is none
 
 
 def fault(call: PipeCall) -> Problem | None:
@@ -37,7 +37,7 @@ def fault(call: PipeCall) -> Problem | None:
     if not call.path.isascii() or not all(_is_latin(value) for value in carried):
         return problem(400, "the path is not ASCII, or a header is not Latin-1")
     if not any(path == each or path.startswith(f"{each}/") for each in _PATHS):
-        return problem(404, f"through Redis there are only {', '.join(_PATHS)}")
+        return problem(404, f"through a broker there are only {', '.join(_PATHS)}")
     if call.method not in _METHODS:
         return problem(405, f"the method is none of {', '.join(sorted(_METHODS))}")
     return None
@@ -50,7 +50,7 @@ def refusal(call: PipeCall, found: Problem) -> PipeAnswer:
     return PipeAnswer(call.number, found.status, headers, msgspec.json.encode(found))
 
 
-class RedisCall:
+class CarriedCall:
     """A call without a fault, until it is answered."""
 
     def __init__(self, call: PipeCall, number: int, size: int) -> None:

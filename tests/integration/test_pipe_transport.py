@@ -14,8 +14,8 @@ from tests.brokers import ValkeyServer
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.pipe.redis.frames import PipeAnswer, encoded, gateway_channel
-from gnomon.remote.redis_transport import RedisTransport
+from gnomon.pipe.meeting.frames import PipeAnswer, encoded, gateway_channel
+from gnomon.remote.pipe_transport import PipeTransport
 from gnomon.settings import PipeSettings
 
 NAMESPACE = "shop"
@@ -33,7 +33,7 @@ async def valkey(tmp_path: Path) -> AsyncIterator[ValkeyServer]:
 @pytest.fixture
 async def http(valkey: ValkeyServer) -> AsyncIterator[httpx.AsyncClient]:
     settings = PipeSettings(url=valkey.url, namespace=NAMESPACE)
-    transport = RedisTransport(settings, SystemClock(), b"")
+    transport = PipeTransport(settings, SystemClock(), b"")
     async with httpx.AsyncClient(transport=transport, base_url="http://pipe", timeout=20) as made:
         yield made
 
@@ -71,7 +71,7 @@ async def test_requests_that_are_cut_off_leave_nothing_behind(
     valkey: ValkeyServer, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = http._transport
-    assert isinstance(transport, RedisTransport)
+    assert isinstance(transport, PipeTransport)
     async with Redis.from_url(valkey.url) as redis, redis.pubsub() as listening:
         await listening.subscribe(GATEWAY)
         await listening.get_message(timeout=5)
@@ -100,7 +100,7 @@ async def test_it_can_be_closed_at_any_moment_while_it_connects(valkey: ValkeySe
     settings = PipeSettings(url=valkey.url, namespace=NAMESPACE)
     tasks = len(asyncio.all_tasks())
     for steps in range(60):
-        transport = RedisTransport(settings, SystemClock(), b"")
+        transport = PipeTransport(settings, SystemClock(), b"")
         request = httpx.Request("GET", "http://pipe/")
         asked = asyncio.ensure_future(transport.handle_async_request(request))
         for _ in range(steps):

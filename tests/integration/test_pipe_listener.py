@@ -14,11 +14,17 @@ from tests.brokers import ValkeyServer
 from tests.waiting import eventually
 
 from gnomon.api.http.bounds.request_limits import CONNECTION
-from gnomon.api.workers.redis_listener import PipeBounds, RedisListener
+from gnomon.api.workers.pipe_listener import PipeBounds, PipeListener
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_secret
 from gnomon.observe.events import nobody
-from gnomon.pipe.redis.frames import PipeAnswer, PipeCall, encoded, gateway_channel, worker_channel
+from gnomon.pipe.meeting.frames import (
+    PipeAnswer,
+    PipeCall,
+    encoded,
+    gateway_channel,
+    worker_channel,
+)
 from gnomon.settings import PipeSettings
 
 POLL = "/api/v1/worker-sessions/s/poll"
@@ -89,7 +95,7 @@ async def listening(url: str) -> AsyncIterator[World]:
     clock = SystemClock()
     settings = PipeSettings(url=url, namespace=f"test-{new_secret(8).hex()}")
     app, troubles, connected = Application(), Troubles(clock, nobody), asyncio.Event()
-    listener = RedisListener(app, settings, clock, troubles, lambda _: connected.set(), BOUNDS)
+    listener = PipeListener(app, settings, clock, troubles, lambda _: connected.set(), BOUNDS)
     async with Redis.from_url(url) as redis, redis.pubsub() as heard, asyncio.TaskGroup() as group:
         task = group.create_task(listener.run())
         await connected.wait()

@@ -1,6 +1,6 @@
-"""Answers the calls of workers that come through Redis, by the application that answers HTTP.
+"""Answers the calls of workers that come through a broker, by the application that answers HTTP.
 
-So keys, roles, bounds and errors are the same. Redis being away is a trouble of a chore: it is
+So keys, roles, bounds and errors are the same. A broker being away is a trouble of a chore: it is
 retried, and `explain`, `doctor`, events and metrics tell of it. Polls that wait are hung up, so
 that nothing more is claimed for workers that cannot be reached.
 """
@@ -17,11 +17,10 @@ import structlog
 from litestar.types import ASGIApp
 
 from gnomon.api.http.answers.problems import Problem, busy, problem
-from gnomon.api.workers.redis_call import RedisCall, fault, refusal
+from gnomon.api.workers.carried_call import CarriedCall, fault, refusal
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, new_incarnation
-from gnomon.model.insight.explanation import REDIS_PIPE
-from gnomon.pipe.redis.frames import (
+from gnomon.pipe.meeting.frames import (
     UNREADABLE,
     PipeAnswer,
     PipeCall,
@@ -29,13 +28,13 @@ from gnomon.pipe.redis.frames import (
     gateway_channel,
     is_worker_channel,
 )
-from gnomon.pipe.redis.link import MOST_ASKED, MOST_OFFERED, PipeUnavailable, RedisLink
+from gnomon.pipe.meeting.link import MOST_ASKED, MOST_OFFERED, Link, PipeUnavailable, link_to
 from gnomon.settings import PipeSettings
 
 log = structlog.get_logger("gnomon.api")
 
 TELL_SECONDS = 10.0  # between two lines in the log
-_REMEDY = "see to Redis; its workers are given nothing until it answers, and connect by themselves"
+_REMEDY = "see to {}; its workers are given nothing until it answers, and connect by themselves"
 _LONGEST_PAUSE = 1.0
 # Each has an answer, and the link has room for all of them, for what is offered and for its own.
 _MOST_CALLS = MOST_ASKED - MOST_OFFERED - 100
@@ -49,7 +48,7 @@ class PipeBounds(NamedTuple):
     bytes: int  # of the calls, and of answers until they are sent
 
 
-class RedisListener:
+class PipeListener:
     """The end of the pipe in an API process: the `LinkEnd` of a gateway."""
 
     is_gateway = True
@@ -67,9 +66,10 @@ class RedisListener:
         self._settings = settings
         self._clock = clock
         self._troubles = troubles
-        self._on_change = on_change  # told whether Redis can be reached
+        self._on_change = on_change  # told whether the broker can be reached
+        self._place = settings.place
         self._bounds = bounds._replace(calls=min(bounds.calls, _MOST_CALLS))
-        self._calls: dict[str, set[RedisCall]] = {}  # by the channel of their answers
+        self._calls: dict[str, set[CarriedCall]] = {}  # by the channel of their answers
         self._under_way = self._held = 0  # calls, and their bytes
         self._numbers = count(1)
         self._refused, self._told_at = 0, -math.inf
@@ -84,16 +84,18 @@ class RedisListener:
                     await self._serve(group)
                 except PipeUnavailable as error:
                     self._on_change(False)
-                    pause = self._troubles.note(REDIS_PIPE, error, remedy=_REMEDY)
+                    pause = self._troubles.note(
+                        self._place.chore, error, remedy=_REMEDY.format(self._place.label)
+                    )
                     await self._clock.sleep(min(pause, _LONGEST_PAUSE))
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         """One connection, to its end. Raises PipeUnavailable."""
         channel = gateway_channel(self._settings.namespace, str(new_incarnation()))
-        link = RedisLink(self._settings, channel, self._clock, self)
+        link = link_to(self._settings, channel, self._clock, self)
 
         def begin(call: PipeCall, size: int) -> None:
-            made = RedisCall(call, next(self._numbers), size)
+            made = CarriedCall(call, next(self._numbers), size)
             self._enter(call.answer_to, made)  # at once: its task may be hung up before it starts
             task = group.create_task(self._answer(link, call, made))
             task.add_done_callback(lambda _: self._leave(call.answer_to, made))
@@ -110,8 +112,9 @@ class RedisListener:
     # What the link tells
 
     def ready(self) -> None:
-        log.info("remote workers are heard through Redis", where=self._settings.where)
-        self._troubles.over(REDIS_PIPE)
+        where = self._settings.where
+        log.info(f"remote workers are heard through {self._place.label}", where=where)
+        self._troubles.over(self._place.chore)
         self._on_change(True)
 
     def hear(self, frame: bytes) -> None:
@@ -151,29 +154,29 @@ class RedisListener:
         now = self._clock.monotonic()
         if now >= self._told_at + TELL_SECONDS:
             log.warning(
-                "refused calls through Redis: too many are in progress",
+                f"refused calls through {self._place.label}: too many are in progress",
                 refused=self._refused, calls=self._under_way, held_bytes=self._held,
             )  # fmt: skip
             self._refused, self._told_at = 0, now
-        return busy("too many calls through Redis are in progress; try again")
+        return busy(f"too many calls through {self._place.label} are in progress; try again")
 
-    def _enter(self, channel: str, call: RedisCall) -> None:
+    def _enter(self, channel: str, call: CarriedCall) -> None:
         self._calls.setdefault(channel, set()).add(call)
         self._under_way += 1
         self._held += call.size
 
-    def _leave(self, channel: str, call: RedisCall) -> None:
+    def _leave(self, channel: str, call: CarriedCall) -> None:
         self._calls[channel].discard(call)
         if not self._calls[channel]:
             del self._calls[channel]
         self._under_way -= 1
         self._held -= call.size
 
-    async def _answer(self, link: RedisLink, call: PipeCall, made: RedisCall) -> None:
+    async def _answer(self, link: Link, call: PipeCall, made: CarriedCall) -> None:
         try:
             answer = await made.answered(self._app)
         except Exception:  # as the HTTP server does
-            log.exception("a call through Redis failed")
+            log.exception("a call through a broker failed")
             answer = PipeAnswer(call.number, 500, {}, b"")
         self._held += len(answer.body)
         made.size += len(answer.body)
