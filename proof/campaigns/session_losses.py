@@ -19,7 +19,7 @@ _SILENT = ("pause", "black_hole", "delay")  # faults of a worker through which n
 # Faults of a gateway, for its workers; and of Redis, for those behind it.
 _AWAY = ("kill", "crash_point", "pause", "black_hole", "redis_kill", "redis_pause")
 _POSTGRES = ("postgres_fast", "postgres_immediate")
-_SEEN_WITHIN = 0.1  # seconds: a death, and the end of a silence, is seen a little after it
+_SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
 REMOTE = "worker"  # how the names of remote workers begin
 
 
@@ -61,10 +61,8 @@ class SessionLosses:
             if began_before and self._lost_by(death.at, later_at) and death.at <= unheard_until:
                 return f"{death.kind} of {worker} at {death.at:.3f}"
         for silence in self._silences.get(worker, ()):
-            # It starts nothing that it has no lease for; what it had handed to a thread when it was
-            # stopped begins in the moment that it goes on.
-            ended = silence.end + _SEEN_WITHIN
-            began_before = call.began_at <= max(silence.begin + self._lease, ended)
+            # It starts nothing that it has no lease for.
+            began_before = call.began_at <= max(silence.begin + self._lease, silence.end)
             long = silence.end - silence.begin >= self._lease / 3 and not silence.of_postgres
             lost = long and self._lost_by(silence.begin, later_at)
             if began_before and lost and silence.begin <= unheard_until:

@@ -17,7 +17,7 @@ from tests.integration.nodes import SETTINGS
 from tests.settings import settings_with
 
 from gnomon.breakers.breaker import Rule
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_incarnation
 from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
@@ -263,7 +263,7 @@ async def cranked(
             RULES,
             activity,
         )
-        crank.assembly = assemble(inputs)
+        crank.assembly = assemble(inputs, Lease(new_incarnation(), settings.node.lease_seconds))
         crank.node = node = crank.assembly.node()
         await node.membership.join()
         crank.background = [

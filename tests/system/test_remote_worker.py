@@ -289,6 +289,49 @@ def test_a_worker_that_was_stopped_beyond_its_lease_starts_nothing_of_before(sho
         assert gateway.refused == 0
 
 
+FREEZING = """
+import os, signal, sys
+from pathlib import Path
+from gnomon import Gnomon
+
+app = Gnomon()
+HERE = Path(__file__).parent
+frozen = []
+sys.setswitchinterval(60)  # threads wait until the loop has nothing to do
+
+
+@app.task
+def blocking(name: str) -> str:
+    with (HERE / "runs").open("a") as file:
+        file.write(f"{name}\\n")
+    return "done"
+
+@app.task
+async def freeze() -> None:
+    if not frozen:
+        frozen.append(True)  # a look at a file would give the threads their turn
+        os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_thread_begins_no_handler_once_the_lease_has_run_out(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(FREEZING)
+    with PlayedGateway(lease_seconds=2.0) as gateway:
+        task = gateway.submit("blocking", {"name": "a"})  # waits for its thread when the next runs
+        gateway.submit("freeze")
+        with working(gateway, tmp_path) as worker:
+            status = Path(f"/proc/{worker.process.pid}/status")
+            eventually_sync(lambda: "T (stopped)" in status.read_text(), PATIENCE)
+            assert not (tmp_path / "runs").exists()
+            first, stopped_at = next(iter(gateway.sessions)), time.monotonic()
+            gateway.kill(first)
+            eventually_sync(lambda: time.monotonic() > stopped_at + 2.5, PATIENCE)
+            os.kill(worker.process.pid, signal.SIGCONT)
+            assert result(task) == "done"
+            assert task.session != first
+            assert (tmp_path / "runs").read_text() == "a\n"
+
+
 def test_bad_answers_are_bounded_and_end_nothing(gateway: PlayedGateway, shop: Path) -> None:
     bad = [
         web.Response(body=b"<html>a proxy's page</html>"),

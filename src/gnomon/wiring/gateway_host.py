@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import structlog
 
 from gnomon.chores import Service
-from gnomon.clock import Clock
+from gnomon.clock import Clock, new_incarnation
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.session_errors import GatewayUnready
 from gnomon.node.dispatch.breaker_check import RULES
+from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
 from gnomon.node.remote.desk import SessionDesk
@@ -126,7 +127,8 @@ class GatewayHost:
                 settings, database, None, _always, self._directory, self._clock, self._emit, RULES,
                 self._activity,
             )  # fmt: skip
-            assembly = GatewayAssembly(inputs)
+            lease = Lease(new_incarnation(), settings.node.lease_seconds)
+            assembly = GatewayAssembly(inputs, lease)
             node = assembly.node()
             await node.membership.join()
             listener = Listener(
@@ -138,9 +140,7 @@ class GatewayHost:
                 assembly.on_steps,
             )
             renewal = LeaseConnection(database.direct)
-            keeper = LeaseKeeper(
-                node.membership.lease, renewal, self._clock, node.on_lease_lost, self._emit
-            )
+            keeper = LeaseKeeper(lease, renewal, self._clock, node.on_lease_lost, self._emit)
             yield node, assembly, listener, keeper
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 
 from gnomon.chores import Chores, Service, Troubles, every, whenever
-from gnomon.clock import chance, new_incarnation
+from gnomon.clock import chance
 from gnomon.fairness import FairQueue, LaneRound, SlotShares
 from gnomon.model.fleet.pool import Pool
 from gnomon.model.tasks.priority import Lane
@@ -77,7 +77,7 @@ class Assembly:
     """The parts of one incarnation. A part is made when the first other part asks for it, so that
     each names what it needs and nothing has to be listed in order."""
 
-    def __init__(self, inputs: NodeInputs) -> None:
+    def __init__(self, inputs: NodeInputs, lease: Lease) -> None:
         self._inputs = inputs
         self._settings = inputs.settings.node
         self._database = inputs.database
@@ -85,7 +85,7 @@ class Assembly:
         self._emit = inputs.emit
         self._signals = Signals()
         self._troubles = Troubles(self._clock, self._emit)
-        self._lease = Lease(new_incarnation(), self._settings.lease_seconds)
+        self._lease = lease
 
     def node(self) -> Node:
         """All of them, at work together."""

@@ -13,11 +13,12 @@ import structlog
 
 from gnomon.access.webhook_secret import secret_bytes
 from gnomon.chores import Service
-from gnomon.clock import Clock, SystemClock, new_id
+from gnomon.clock import Clock, SystemClock, new_id, new_incarnation
 from gnomon.file_limit import raise_file_limit
 from gnomon.loop import unless
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
+from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
 from gnomon.node.run.process_pool import ProcessPool
@@ -258,7 +259,11 @@ async def joined_node(
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         store = CalledStore(database, directory, activity.tally.submitted)
-        callers = await _callers(stack, settings, store, quarantine, app, clock, emit)
+        lease = Lease(new_incarnation(), settings.node.lease_seconds)
+        processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
+        python = stack.enter_context(_python(app, settings, lease, clock))
+        handlers = HandlerCaller(app, python, processes, quarantine)
+        callers = await _callers(stack, settings, store, handlers, clock)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:
             callers = _traced_callers(callers, tracing, database, clock)
@@ -270,7 +275,7 @@ async def joined_node(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules,
             activity, served, registrar, quarantine.killers,
         )  # fmt: skip
-        assembly = Assembly(inputs)
+        assembly = Assembly(inputs, lease)
         node = assembly.node()
         await node.membership.join()
         listener = Listener(
@@ -282,18 +287,20 @@ async def joined_node(
             assembly.on_steps,
         )
         renewal = LeaseConnection(database.direct)
-        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.on_lease_lost, emit)
+        keeper = LeaseKeeper(lease, renewal, clock, node.on_lease_lost, emit)
         yield node, listener, keeper
+
+
+def _python(app: Gnomon, settings: Settings, lease: Lease, clock: Clock) -> PythonCaller:
+    return PythonCaller(app, settings.targets.threads, lambda: lease.is_trusted(clock.monotonic()))
 
 
 async def _callers(
     stack: AsyncExitStack,
     settings: Settings,
     store: CalledStore,
-    quarantine: Quarantine,
-    app: Gnomon,
+    handlers: HandlerCaller,
     clock: Clock,
-    emit: Observer,
 ) -> Callers:
     directory, channels = store.directory, PostgresChannels(store.database)
     guards = Guards(directory, settings.targets.allow)
@@ -301,14 +308,10 @@ async def _callers(
     names, room = Resolver(clock), settings.targets.connections_per_host
     http = HttpCaller(clock, signatory, room, guards.of, names)
     grpc = ExtraCaller("grpc", partial(_grpc, clock, names, guards, settings), room)
-    python = PythonCaller(app, settings.targets.threads)
     await stack.enter_async_context(http)
     await stack.enter_async_context(grpc)
     queue = QueueCaller(clock, signatory, settings.targets)
     stack.push_async_callback(queue.close)
-    stack.enter_context(python)
-    processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
-    handlers = HandlerCaller(app, python, processes, quarantine)
     allowed = AllowedCaller(http, directory)
     mailer = Mailer(settings.notify, clock)
     return Callers(

@@ -181,8 +181,12 @@ async def _joined(
 ) -> AsyncIterator[tuple[PollingWorker, LeaseKeeper]]:
     """A worker of this session, and what renews its lease."""
     settings, emit = _leased(parts.settings, session), parts.emit
+
+    def trusted() -> bool:
+        return lease.is_trusted(clock.monotonic())
+
     async with AsyncExitStack() as stack:
-        python = stack.enter_context(PythonCaller(parts.app, settings.targets.threads))
+        python = stack.enter_context(PythonCaller(parts.app, settings.targets.threads, trusted))
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
         caller: Caller = HandlerCaller(parts.app, python, processes, quarantine)

@@ -44,6 +44,36 @@ async def test_a_payload_that_is_gone_is_no_outage(world: World) -> None:
     assert world.begun == []
 
 
+async def test_a_lease_that_has_run_out_when_the_payload_comes(world: World) -> None:
+    async with working(world):
+        world.send("work", 1, **APART)
+        await world.asked.wait()
+        world.lease.lost = True
+        world.answered.set()
+        await world.reported(1)
+    assert world.reports[0].outcome is None
+    assert world.begun == []
+
+
+async def test_a_lease_that_has_run_out_when_a_thread_is_there() -> None:
+    called = []
+
+    def in_thread(payload: object) -> None:
+        called.append(payload)
+
+    world = World(None, in_thread)
+    world.may_begin = False
+    async with working(world):
+        world.send("in_thread", 1, timeout=60.0)
+        await world.reported(1)
+        assert world.reports[0].outcome is None
+        world.may_begin = True
+        world.send("in_thread", 1, timeout=60.0)
+        await world.reported(2)
+    assert world.errors() == {(OutcomeKind.SUCCEEDED, None)}
+    assert len(called) == 1
+
+
 async def test_time_to_start_that_is_used_up_by_the_payload(world: World) -> None:
     async with working(world):
         world.send("work", 1, start_by=world.clock.seconds() + 0.1, **APART)

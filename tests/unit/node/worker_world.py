@@ -57,6 +57,7 @@ class World:
         self.payload: bytes | StoreUnavailable | None = b"{}"
         self.stubborn = False  # the store answers even whoever was told to stop
         self.fetching = 0
+        self.may_begin = True  # in a thread
         self.thread_gate = threading.Event()
         self.pipe = MemoryPipe(SLOTS, lambda: None, prefetch=100)
         app = Gnomon()
@@ -67,7 +68,7 @@ class World:
         )  # fmt: skip
         for function in (*own, *functions):
             app.task(function)
-        self.python = PythonCaller(app, SLOTS)
+        self.python = PythonCaller(app, SLOTS, lambda: self.may_begin)
         one = self.python  # no webhooks are called
         self.callers = Callers(one, one, one, one, one, one)
         troubles = Troubles(self.clock, nobody)
@@ -79,10 +80,10 @@ class World:
             self.events.append,
             checks,
         )
-        lease = Lease(UUID(int=0), 3600.0)
-        lease.renewed(self.clock.monotonic())
+        self.lease = Lease(UUID(int=0), 3600.0)
+        self.lease.renewed(self.clock.monotonic())
         starter = Starter(self._begin, troubles)
-        self.worker = Worker(self.pipe, self.runner, starter, lease, self.clock, SLOTS)
+        self.worker = Worker(self.pipe, self.runner, starter, self.lease, self.clock, SLOTS)
 
     async def hang(self, payload: Any) -> str:
         self.begun.append("hang")

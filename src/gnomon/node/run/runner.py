@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
@@ -27,6 +27,7 @@ from gnomon.sdk.executing.failure import traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
 
+MayStart = Callable[[Delivery, float], bool]  # at which time
 GivenUp = tuple["asyncio.Task[None]", Report]
 
 _IGNORED = "; it ignored its cancellation"
@@ -100,15 +101,18 @@ class Runner:
         assert execution.rest is not None, "it waits for something"
         return await self._ended(execution, execution.rest)
 
-    async def run(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | None:
+    async def run(
+        self, delivery: Delivery, slot: "asyncio.Task[None]", may_start: MayStart
+    ) -> Report | None:
         """Execute a task once, as `slot`. Gives a report whatever happens, or None where the
         execution was given up: then another slot has the place of this one. If the slot itself was
-        cancelled, it still is. Raises only what must end the node."""
+        cancelled, it still is. `may_start` is asked once more when its payload has come. Raises
+        only what must end the node."""
         execution = RunningExecution(delivery, slot)
         self._know(execution)
         if delivery.payload_size is None:
             return await self._ended(execution, self._call(execution, delivery.payload))
-        fetched = self._fetch_and_call(execution, delivery.payload_size)
+        fetched = self._fetch_and_call(execution, delivery.payload_size, may_start)
         return await self._ended(execution, fetched)
 
     async def _ended(
@@ -146,7 +150,9 @@ class Runner:
         detail = f"internal error: {type(error).__name__}"
         return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
 
-    async def _fetch_and_call(self, execution: RunningExecution, size: int) -> Outcome | None:
+    async def _fetch_and_call(
+        self, execution: RunningExecution, size: int, may_start: MayStart
+    ) -> Outcome | None:
         delivery = execution.delivery
         # Until the call begins, whatever it waits for is not the target's time.
         execution.started_at = now = self._clock.seconds()
@@ -157,7 +163,11 @@ class Runner:
             except StoreUnavailable as error:
                 log.warning("a payload cannot be read now", why=str(error), **about(delivery))
                 return None
-            return _PAYLOAD_GONE if payload is None else await self._call(execution, payload)
+            if payload is None:
+                return _PAYLOAD_GONE
+            if not may_start(delivery, self._clock.seconds()):
+                return None  # the lease may have run out meanwhile
+            return await self._call(execution, payload)
 
     async def _call(self, execution: RunningExecution, payload: bytes | None) -> Outcome | None:
         """Call the target: its time counts from here. None where that may not be."""

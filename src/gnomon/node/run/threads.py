@@ -33,6 +33,11 @@ class TooManyHung(Exception):
         super().__init__(f"{hung} handlers hang in threads of this node; it can begin no more")
 
 
+class NotBegun(BaseException):
+    """The call was not made: it may not be any more. No error of a handler, so what is around one
+    does not take it for such."""
+
+
 class _Stage(Enum):
     WAITING = auto()
     RUNNING = auto()
@@ -89,11 +94,13 @@ class Threads:
     """At most `limit` threads. One whose call nobody waits for any more does not count; when that
     call comes back, a thread too many ends.
 
-    They are daemons: a function that hangs cannot keep the process from ending.
+    They are daemons: a function that hangs cannot keep the process from ending. A thread asks
+    `may_begin` before each call: the process may have stood still since the call was asked for.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, may_begin: Callable[[], bool] = lambda: True) -> None:
         self._limit = limit
+        self._may_begin = may_begin
         self._most_hung = limit * _HUNG_PER_THREAD
         self._waiting: OrderedDict[_Call, None] = OrderedDict()
         self._changed = threading.Condition()  # its lock guards all below, and every call's stage
@@ -108,7 +115,8 @@ class Threads:
 
     async def run(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call it in a thread, when one is free. Cancelled before that, the call is not made;
-        cancelled later, it raises `LeftRunning`, unless the call has just ended."""
+        cancelled later, it raises `LeftRunning`, unless the call has just ended. Raises NotBegun
+        where the call may not be made."""
         call = _Call(function, arguments)
         with self._changed:
             self._staff(len(self._waiting) + 1)
@@ -156,10 +164,12 @@ class Threads:
 
     def _serve(self) -> None:
         while (call := self._next()) is not None:
-            if self._hung < self._most_hung:
-                call.make()
-            else:
+            if self._hung >= self._most_hung:
                 call.refuse(TooManyHung(self._hung))
+            elif not self._may_begin():
+                call.refuse(NotBegun())
+            else:
+                call.make()
             self._over(call)
             call.tell()
             del call  # and what it was called with

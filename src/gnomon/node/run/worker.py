@@ -100,7 +100,7 @@ class Worker:
                 if at_once or await self._is_ready(waiting, delivery):
                     try:
                         if not at_once:
-                            report = await runner.run(delivery, slot)
+                            report = await runner.run(delivery, slot, self._may_start)
                         elif type(begun := runner.begin(delivery, slot, now)) is Report:
                             report = begun
                         else:

@@ -177,7 +177,9 @@ class Server:
     async def _outcome(self, call: CallFrame, run: ChildRun) -> ToNode:
         number = call.number
         try:
-            return Ended(number, await self._caller.call(call.delivery, call.payload, run))
+            outcome = await self._caller.call(call.delivery, call.payload, run)
+            assert outcome is not None, "nothing keeps a thread of this process from beginning"
+            return Ended(number, outcome)
         except LeftRunning as left:
             left.returned.add_done_callback(lambda _: self._wire.send(Returned(number)))
             return Left(number, left.where)

@@ -13,7 +13,7 @@ from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.handler_log import tell_left_out
 from gnomon.node.run.targets import Place
-from gnomon.node.run.threads import Threads, TooManyHung
+from gnomon.node.run.threads import NotBegun, Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.declaring.handler import Runs
@@ -32,12 +32,14 @@ _UNCOMMITTED = Outcome(
 
 class PythonCaller:
     """`Caller` for `python` targets, which are the handlers of an app. Use as a context manager: it
-    owns the threads. The app is to be running."""
+    owns the threads. The app is to be running. A thread asks `may_begin` before each handler."""
 
-    def __init__(self, app: Gnomon, threads: int) -> None:
+    def __init__(
+        self, app: Gnomon, threads: int, may_begin: Callable[[], bool] = lambda: True
+    ) -> None:
         self._execute = app.execute
         self._handlers = app.handlers
-        self._threads = Threads(threads)
+        self._threads = Threads(threads, may_begin)
         self._thread = Place("threads", threads)
 
     @property
@@ -59,7 +61,9 @@ class PythonCaller:
     def __exit__(self, *_: object) -> None:
         self._threads.close()
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: TaskContext) -> Outcome:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
         token = None if delivery.origin is None else enter_trace(delivery.origin)
@@ -67,6 +71,8 @@ class PythonCaller:
             returned = await self._execute(name, payload, run, self._in_thread)
         except (asyncio.CancelledError, GeneratorExit, TooManyHung):
             raise  # a GeneratorExit may be the end of this coroutine, which only its owner can tell
+        except NotBegun:
+            return None
         except BaseException as error:  # noqa: BLE001 - whatever it is, it fails this execution alone
             known = not isinstance(error, UnknownHandler) or name in self._handlers
             outcome = outcome_of(error, run) if known else self._unknown(name)
