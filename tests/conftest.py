@@ -2,8 +2,7 @@
 
 Each test process runs one server of its own, without fsync: nothing here outlives the run. A test
 gets a copy of a template that was migrated once (by FILE_COPY: without fsync, the quicker way).
-The server's files are in memory where there is room: a database is some 600 files, and to make and
-remove them on a disk costs a processor several times as much.
+All files of a run are in memory where there is room.
 """
 
 import asyncio
@@ -11,9 +10,8 @@ import gc
 import itertools
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -23,6 +21,7 @@ import asyncpg
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
+from tests import memory_folder
 from tests.scheduling import spread
 from tests.settings import settings_with
 
@@ -43,9 +42,7 @@ FAST = {
     "max_connections": "200",
 }
 
-_MEMORY = Path("/dev/shm")
-_OWNED_BY = "gnomon-test-server-"  # then the id of the process
-_ROOM = 8 * 2**30  # bytes that must be free in it; the servers of a run take some 2 GB together
+_in_memory = pytest.StashKey[Path]()
 
 # How long an example takes says more about the machine than about the code.
 hypothesis_settings.register_profile("gnomon", deadline=None, max_examples=50)
@@ -67,6 +64,21 @@ def _configure_uncached(**given: Any) -> None:
 
 # A logger that keeps its first configuration is deaf to `capture_logs` in all later tests.
 structlog.configure = cast("Any", _configure_uncached)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ or config.option.basetemp is not None:
+        return
+    if (folder := memory_folder.make()) is not None:
+        config.stash[_in_memory] = folder
+        config.option.basetemp = folder / "pytest"
+        memory_folder.use(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (folder := config.stash.get(_in_memory, None)) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -132,21 +144,6 @@ async def _make_template(server: PostgresServer) -> None:
     await migrated(await server.create(TEMPLATE))
 
 
-@contextmanager
-def _server_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the files of a server: in memory, or else on the disk."""
-    if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
-        yield factory.mktemp("postgres")
-        return
-    for left in _MEMORY.glob(f"{_OWNED_BY}*"):  # by runs that were killed
-        if not Path("/proc", left.name.removeprefix(_OWNED_BY).partition("-")[0]).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f"{_OWNED_BY}{os.getpid()}-", dir=_MEMORY, ignore_cleanup_errors=True
-    ) as folder:
-        yield Path(folder)
-
-
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """The server of this test process. GNOMON_TEST_SERVER names another one to test against, as a
@@ -156,15 +153,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         asyncio.run(_make_template(found))
         yield found
         return
-    with _server_folder(tmp_path_factory) as folder:
-        embedded = EmbeddedServer(folder / "data", settings_overrides=FAST)
-        embedded.start()
-        try:
-            found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
-            asyncio.run(_make_template(found))
-            yield found
-        finally:
-            embedded.stop(mode="immediate")
+    folder = tmp_path_factory.mktemp("postgres")
+    embedded = EmbeddedServer(folder / "data", settings_overrides=FAST)
+    embedded.start()
+    try:
+        found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
+        asyncio.run(_make_template(found))
+        yield found
+    finally:
+        embedded.stop(mode="immediate")
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -61,7 +62,7 @@ class MigrationStep(msgspec.Struct, frozen=True):
     @property
     def checksum(self) -> str:
         """Of the text, whatever its line ends."""
-        return _digest(_normalised(self.text))
+        return _checksum(self.text)
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -251,5 +252,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _normalised(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+@lru_cache(maxsize=1024)  # before each step, those of all migrations are compared
+def _checksum(text: str) -> str:
+    return _digest(text.replace("\r\n", "\n").replace("\r", "\n"))
