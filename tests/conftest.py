@@ -34,6 +34,7 @@ from gnomon.store.postgres.retention import partitions
 from gnomon.wiring.api import serve
 
 TEMPLATE = "gnomon_template"
+UNPARTITIONED = "gnomon_schema"  # the same without any daily partition
 FAST = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -139,9 +140,17 @@ class PostgresServer(NamedTuple):
         await _execute(self.superuser_dsn, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
-async def _make_template(server: PostgresServer) -> None:
-    await server.drop(TEMPLATE)
-    await migrated(await server.create(TEMPLATE))
+async def _make_templates(server: PostgresServer) -> None:
+    for name in (TEMPLATE, UNPARTITIONED):
+        await server.drop(name)
+    connection = await connected(await server.create(UNPARTITIONED))
+    await migrate.up(connection)
+    await connection.close()
+    await migrated(await server.create(TEMPLATE, _copy_of(UNPARTITIONED)))
+
+
+def _copy_of(template: str) -> str:
+    return f"TEMPLATE {template} STRATEGY FILE_COPY"
 
 
 @pytest.fixture(scope="session")
@@ -150,7 +159,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     user that may create databases; then run one process (`-n 0`)."""
     if dsn := os.environ.get("GNOMON_TEST_SERVER"):
         found = PostgresServer(dsn, dsn)
-        asyncio.run(_make_template(found))
+        asyncio.run(_make_templates(found))
         yield found
         return
     folder = tmp_path_factory.mktemp("postgres")
@@ -158,7 +167,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     embedded.start()
     try:
         found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
-        asyncio.run(_make_template(found))
+        asyncio.run(_make_templates(found))
         yield found
     finally:
         embedded.stop(mode="immediate")
@@ -170,10 +179,10 @@ def server_dsn(postgres: PostgresServer) -> str:
 
 
 @asynccontextmanager
-async def fresh_database(postgres: PostgresServer) -> AsyncIterator[str]:
+async def fresh_database(postgres: PostgresServer, template: str = TEMPLATE) -> AsyncIterator[str]:
     """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
     name = f"test_{next(_numbers)}"
-    yield await postgres.create(name, f"TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+    yield await postgres.create(name, _copy_of(template))
     await postgres.drop(name)
 
 
@@ -187,6 +196,13 @@ async def database_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
 def direct_dsn(database_dsn: str) -> str:
     """The way to `database_dsn` that no pooler is in: the same, but for the tests that have one."""
     return database_dsn
+
+
+@pytest.fixture
+async def unpartitioned_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
+    """A fresh, migrated database without any daily partition."""
+    async with fresh_database(postgres, UNPARTITIONED) as dsn:
+        yield dsn
 
 
 @pytest.fixture

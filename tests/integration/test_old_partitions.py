@@ -55,9 +55,9 @@ def of_tasks(*days: date) -> set[str]:
 
 
 @pytest.fixture
-async def looker(empty_dsn: str, fresh: Connection) -> AsyncIterator[Connection]:
+async def looker(unpartitioned_dsn: str, fresh: Connection) -> AsyncIterator[Connection]:
     """Straight to the server."""
-    opened = await connected(empty_dsn)
+    opened = await connected(unpartitioned_dsn)
     yield opened
     await opened.close()
 
@@ -247,14 +247,14 @@ async def waiting_for_tables(connection: Connection) -> list[str]:
 
 
 async def test_an_old_reader_holds_up_the_drop_and_nobody_else(
-    pool: Database, fresh: Connection, looker: Connection, empty_dsn: str
+    pool: Database, fresh: Connection, looker: Connection, unpartitioned_dsn: str
 ) -> None:
     await partitions.make(fresh, TODAY)
     kept = await failed_once(pool, NOON - DAY, BIG)
     for _ in range(3):
         await finished(pool, NOON, NOON, BIG)
     traffic, stop = Traffic(pool, kept), asyncio.Event()
-    async with old_reader(empty_dsn) as reader:
+    async with old_reader(unpartitioned_dsn) as reader:
         before = await seen(reader)
         pruning = asyncio.create_task(drop(fresh, LONG_AFTER))
         moving = asyncio.create_task(traffic.run(stop))
@@ -279,12 +279,12 @@ async def test_an_old_reader_holds_up_the_drop_and_nobody_else(
 
 
 async def test_what_a_killed_pruner_left_is_finished_by_another(
-    pool: Database, fresh: Connection, looker: Connection, empty_dsn: str
+    pool: Database, fresh: Connection, looker: Connection, unpartitioned_dsn: str
 ) -> None:
     await partitions.make(fresh, TODAY)
     await finished(pool, NOON, NOON, BIG)
-    victim = await connect(empty_dsn)
-    async with old_reader(empty_dsn):
+    victim = await connect(unpartitioned_dsn)
+    async with old_reader(unpartitioned_dsn):
         pruning = asyncio.create_task(drop(victim, LONG_AFTER))
         for pid in await eventually(lambda: detaching(looker)):
             await looker.execute("SELECT pg_terminate_backend($1)", pid)

@@ -24,7 +24,6 @@ from gnomon.model.fleet.retention import RowKind
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import Verdict, VerdictKind
 from gnomon.model.tasks.task import TaskKey
-from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -38,17 +37,16 @@ RETRY = Verdict(VerdictKind.RETRY)
 
 
 @pytest.fixture
-async def fresh(empty_dsn: str) -> AsyncIterator[Connection]:
+async def fresh(unpartitioned_dsn: str) -> AsyncIterator[Connection]:
     """A schema without any daily partition."""
-    connection = await connected(empty_dsn)
-    await migrate.up(connection)
+    connection = await connected(unpartitioned_dsn)
     yield connection
     await connection.close()
 
 
 @pytest.fixture
-async def pool(empty_dsn: str, fresh: Connection) -> AsyncIterator[Database]:
-    database = Database(empty_dsn, 4)
+async def pool(unpartitioned_dsn: str, fresh: Connection) -> AsyncIterator[Database]:
+    database = Database(unpartitioned_dsn, 4)
     await database.open()
     yield database
     await database.close()
@@ -110,10 +108,10 @@ async def test_a_hole_in_the_days_ahead_shows(fresh: Connection) -> None:
 
 
 async def test_processes_that_start_together_make_them_once(
-    fresh: Connection, empty_dsn: str
+    fresh: Connection, unpartitioned_dsn: str
 ) -> None:
     async with AsyncExitStack() as stack:
-        connections = [await connected(empty_dsn) for _ in range(4)]
+        connections = [await connected(unpartitioned_dsn) for _ in range(4)]
         for connection in connections:
             stack.push_async_callback(connection.close)
         made = await asyncio.gather(*(partitions.make(c, TODAY) for c in connections))
