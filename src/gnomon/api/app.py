@@ -30,6 +30,7 @@ from gnomon.api.http.document import documents
 from gnomon.api.http.document.openapi import document
 from gnomon.api.http.requests.paths import keep_names_whole
 from gnomon.api.notify import subscriptions
+from gnomon.api.operation_calls import OperationCalls
 from gnomon.api.tasks import (
     activity,
     batches,
@@ -51,7 +52,7 @@ from gnomon.version import VERSION
 
 def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> ASGIApp:
     """The application of a process, with the pages that it shows to people."""
-    routes = _routes(tuple(pages))
+    routes = OperationCalls(_routes(tuple(pages)))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         scope[CONTEXT] = context  # type: ignore[literal-required]
