@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from proof.campaigns import zoo
 from proof.campaigns.campaign import run
-from proof.campaigns.faults import FAMILIES, POSTGRES, Planned
+from proof.campaigns.faults import FAMILIES, POSTGRES, REDIS, Planned
 from proof.campaigns.foreign import LANGUAGES, missing
 from proof.campaigns.orders import REMOTE, Mix
 from proof.campaigns.progress import Progress
@@ -72,6 +72,31 @@ async def test_a_short_campaign_with_workers_in_three_languages_finds_nothing_wr
     assert {"kill worker-2", "pause worker-3", "kill api-1", "kill worker-1"} <= struck
     callers = {call.node for call in result.history.calls}
     assert callers >= {"worker-1", "worker-2", "worker-3"}
+    assert result.judgement.acknowledged > 80
+
+
+# Redis is started without data. It stands still for less than a lease, and a worker for longer.
+REDIS_FAULTS = [
+    Planned(kind="redis_cut", victim=REDIS, at=2.0),
+    Planned(kind="redis_full", victim=REDIS, at=3.0, seconds=2.0),
+    Planned(kind="pause", victim="worker-1", at=3.5, seconds=6.0),
+    Planned(kind="redis_kill", victim=REDIS, at=6.0, seconds=0.5),
+    Planned(kind="redis_pause", victim=REDIS, at=8.5, seconds=1.0),
+    Planned(kind="kill", victim="worker-2", at=11.0, seconds=0.3),
+]
+
+
+async def test_a_short_campaign_with_workers_behind_redis_finds_nothing_wrong() -> None:
+    setup = Setup(
+        name="redis", seed=1, seconds=13.0, rate=15.0, faults=REDIS_FAULTS, mix=REMOTE, nodes=1,
+        apis=1, workers=2, pipe="redis", lease=5.0,
+    )  # fmt: skip
+    with Progress(setup.name) as progress:
+        result = await run(setup, progress)
+    assert not result.judgement.wrong
+    struck = {fault.kind for fault in result.history.faults if fault.took_effect}
+    assert struck == {each.kind for each in REDIS_FAULTS}
+    assert {call.node for call in result.history.calls} >= {"worker-1", "worker-2"}
     assert result.judgement.acknowledged > 80
 
 

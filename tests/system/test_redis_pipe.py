@@ -13,7 +13,7 @@ from uuid import UUID
 
 import httpx
 import pytest
-from tests.brokers import ValkeyServer
+from tests.brokers import RedisServer, ValkeyServer
 from tests.commands import gnomon
 from tests.integration.identity import make_key
 from tests.system.example_workers import ExampleWorker, example_worker
@@ -271,3 +271,56 @@ async def test_credentials_of_the_server_and_a_key_are_needed(
 
     await eventually(refused)
     assert "secret" not in worker.text
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    if RedisServer.PROGRAM is None:
+        if os.environ.get("CI"):
+            pytest.fail("redis-server is not installed")
+        pytest.skip("redis-server is not installed")
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def test_with_tls_both_ends_know_each_other_by_their_certificates(
+    new_gateway: NewGateway,
+    start_worker: Start,
+    redis: RedisServer,
+    submitter: Submitter,
+    truth: Truth,
+    tmp_path: Path,
+) -> None:
+    for asked in users_of_the_how_to():
+        redis.client.execute_command(*asked)  # type: ignore[no-untyped-call]
+    redis.authority.sign(tmp_path, "127.0.0.1", name="client")
+    authority = {"pipe_ca_file": str(redis.authority.file)}
+    own = {
+        "pipe_certificate_file": str(tmp_path / "client.crt"),
+        "pipe_key_file": str(tmp_path / "client.key"),
+    }
+    url = redis.url.replace("://", "://gateway:another@")
+    await new_gateway(pipe_url=url, **authority, **own).started()
+
+    def start(**settings: str) -> ExampleWorker:
+        named = {f"GNOMON_{name.upper()}": value for name, value in settings.items()}
+        return start_worker(redis.url.replace("://", "://worker:secret@"), **named)
+
+    worker, distrustful, unknown = start(**authority, **own), start(**own), start(**authority)
+    await started(worker)
+    await completed(truth, await submitter.submit(GREET, 20, payload=ADA))
+    await told(distrustful, "certificate verify failed")
+    await told(unknown, "certificate required")
+    assert "worker started" not in distrustful.text + unknown.text
+    assert "secret" not in worker.text + distrustful.text + unknown.text
+
+
+async def told(worker: ExampleWorker, text: str) -> None:
+    async def found() -> bool:
+        return text in worker.text
+
+    await eventually(found)
