@@ -22,8 +22,9 @@ from tests.integration.support import database_now, joined, settlement
 
 from gnomon.cron.job import Missed, Overlap, RunKind, Skipped
 from gnomon.cron.plan import plan
-from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
+from gnomon.model.errors import InvalidSchedule
 from gnomon.model.fleet.shard import shard_of
+from gnomon.model.job_errors import CronJobNotFound, NameTaken, Overlapping
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import Verdict, VerdictKind
 from gnomon.model.tasks.task import DEFAULT_TENANT

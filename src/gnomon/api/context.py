@@ -16,7 +16,8 @@ from gnomon.api.http.bounds.connections import Client
 from gnomon.api.http.bounds.refusals import Refusals
 from gnomon.api.http.bounds.request_limits import RequestLimits
 from gnomon.clock import Clock
-from gnomon.model.errors import CronJobNotFound, TaskNotFound
+from gnomon.model.errors import TaskNotFound
+from gnomon.model.job_errors import CronJobNotFound
 from gnomon.node.remote.gateway import Gateway
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.node_events import PoolUse

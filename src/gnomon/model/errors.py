@@ -9,18 +9,18 @@
     │   ├── TypeForbidden      a task type that the key may not submit (these: grant_errors.py)
     │   └── TargetForbidden    a function or a host that the key or the tenant may not call
     ├── TaskNotFound           unknown here, or another tenant's
-    ├── CronJobNotFound        likewise
+    ├── CronJobNotFound        likewise (these: job_errors.py)
     ├── EventNotFound          no such event for this tenant
     ├── TaskTypeNotFound       likewise, of a task type that has an entry
     ├── LimiterNotFound        likewise, of a limiter
-    ├── KeyNotFound            likewise, of an API key
+    ├── KeyNotFound            likewise, of an API key (these: key_errors.py)
     ├── SecretNotFound         likewise, of a webhook secret (these: secret_errors.py)
     ├── TenantNotFound         no tenant of this name
     ├── RoleNotFound           no role of this name in the database server
     ├── TenantExists           a tenant of this name is there already
     ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
     ├── NameTaken              another cron job has this name
-    ├── DefinitionChanged      somebody else has changed the cron job meanwhile (job_errors.py)
+    ├── DefinitionChanged      somebody else has changed the cron job meanwhile
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
     ├── DatabaseFull           the database has too little room for new work
@@ -203,14 +203,6 @@ class TooManyLimiters(GnomonError):
         self.most = most
 
 
-class CronJobNotFound(GnomonError):
-    """No such cron job for this tenant."""
-
-    def __init__(self, ref: UUID | str) -> None:
-        super().__init__(f"there is no cron job {ref}")
-        self.ref = ref
-
-
 class EventNotFound(GnomonError):
     """No such event for this tenant."""
 
@@ -231,14 +223,6 @@ class EventsGone(GnomonError):
         self.after = after
         self.forgotten = forgotten
         self.last = last
-
-
-class KeyNotFound(GnomonError):
-    """No such API key for this tenant."""
-
-    def __init__(self, key_id: UUID | str) -> None:
-        super().__init__(f"there is no API key {key_id}")
-        self.key_id = key_id
 
 
 class TenantNotFound(GnomonError):
@@ -267,26 +251,6 @@ class TenantExists(GnomonError):
 
 class TenantInUse(GnomonError):
     """A tenant that cannot be removed as it stands."""
-
-
-class NameTaken(GnomonError):
-    """Another cron job of the tenant has this name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is a cron job named {name!r} already; change it, or replace it")
-        self.name = name
-
-
-class Overlapping(GnomonError):
-    """The policy of the cron job forbids another run before this one has ended."""
-
-    def __init__(self, name: str, task_id: UUID | None) -> None:
-        super().__init__(
-            f"cron job {name!r} skips runs that overlap, and its run {task_id} has not ended; "
-            "wait for it, cancel it, or set overlap_policy to queue"
-        )
-        self.name = name
-        self.task_id = task_id
 
 
 class QuotaExceeded(GnomonError):
@@ -380,36 +344,6 @@ class RoleMissing(GnomonError):
         had = ", ".join(sorted(roles)) or "none"
         super().__init__(f"this needs the role '{role}'; your key or token has: {had}")
         self.role = role
-
-
-class TooManyKeys(GnomonError):
-    """A tenant has as many live keys of one name as it may have."""
-
-    def __init__(self, name: str, ids: Sequence[UUID]) -> None:
-        old, new = ids[0], ids[-1]
-        super().__init__(
-            f"two keys named {name!r} are live already: {old} and, since, {new}; "
-            f"revoke the older one once nobody uses it, or choose another name"
-        )
-        self.name = name
-        self.ids = ids
-
-
-class KeyRingFull(GnomonError):
-    """A tenant has as many live keys as it may have."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(
-            f"the tenant has {most} live keys, the most that it may; revoke some first"
-        )
-
-
-class KeyEnded(GnomonError):
-    """The key was revoked, or has expired."""
-
-    def __init__(self, key_id: UUID) -> None:
-        super().__init__(f"the API key {key_id} has ended, so it cannot be rotated; make a new one")
-        self.key_id = key_id
 
 
 QUERY_CANCELED = "57014"  # the SQLSTATE of a statement that took too long

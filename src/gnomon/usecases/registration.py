@@ -16,7 +16,8 @@ import structlog
 
 from gnomon.access.principal import Principal, Role
 from gnomon.cron.job import CronJob, Definition
-from gnomon.model.errors import CronJobNotFound, GnomonError, StoreError, TaskTypeNotFound
+from gnomon.model.errors import GnomonError, StoreError, TaskTypeNotFound
+from gnomon.model.job_errors import CronJobNotFound
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.declaring.cron import DeclaredCron
 from gnomon.sdk.declaring.handler import Handler

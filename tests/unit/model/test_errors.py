@@ -12,7 +12,6 @@ from gnomon.model.errors import (
     GnomonError,
     InvalidPayload,
     InvalidTask,
-    KeyRingFull,
     Mistake,
     OverQuota,
     QuotaExceeded,
@@ -22,6 +21,7 @@ from gnomon.model.errors import (
 )
 from gnomon.model.fleet.crowding import Crowd
 from gnomon.model.insight.transition import TransitionPlace
+from gnomon.model.key_errors import KeyRingFull
 from gnomon.model.tasks.priority import Lane
 
 ID = UUID(int=0x1234)

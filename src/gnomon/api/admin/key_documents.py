@@ -13,7 +13,8 @@ from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Grant, Role
 from gnomon.api.context import Request, header_of, id_of
 from gnomon.api.http.requests.cursors import cursor_view
 from gnomon.api.http.requests.idempotency import HEADER, Answer, answer, respond
-from gnomon.model.errors import InvalidTask, KeyNotFound
+from gnomon.model.errors import InvalidTask
+from gnomon.model.key_errors import KeyNotFound
 from gnomon.model.targets.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
 from gnomon.store.ports.tenancy.keys import ApiKeyPage
 from gnomon.usecases.admin.allow_lists import allow_list_of

@@ -10,8 +10,8 @@ import msgspec
 
 from gnomon.access.principal import Principal
 from gnomon.cron.job import CronJob, CronRun, Definition
-from gnomon.model.errors import CronJobNotFound, InvalidTask
-from gnomon.model.job_errors import DefinitionChanged
+from gnomon.model.errors import InvalidTask
+from gnomon.model.job_errors import CronJobNotFound, DefinitionChanged
 from gnomon.model.targets.target import WorkflowTarget
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.store.ports.work.cron import Backfilled, Put

@@ -24,7 +24,6 @@ from gnomon.model.bulk_errors import (
     TooManyBulkOperations,
 )
 from gnomon.model.errors import (
-    CronJobNotFound,
     EventNotFound,
     EventsGone,
     GnomonError,
@@ -32,12 +31,7 @@ from gnomon.model.errors import (
     IdempotencyPending,
     IllegalTransition,
     InvalidTask,
-    KeyEnded,
-    KeyNotFound,
-    KeyRingFull,
     LimiterNotFound,
-    NameTaken,
-    Overlapping,
     Overloaded,
     OverQuota,
     PayloadTooLarge,
@@ -50,7 +44,6 @@ from gnomon.model.errors import (
     TenantExists,
     TenantInUse,
     TenantNotFound,
-    TooManyKeys,
     TooManyLimiters,
     TooManyTaskTypes,
     Unauthenticated,
@@ -61,7 +54,8 @@ from gnomon.model.errors import (
 from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.fleet.room import DatabaseFull
 from gnomon.model.insight.transition import TransitionsGone
-from gnomon.model.job_errors import DefinitionChanged
+from gnomon.model.job_errors import CronJobNotFound, DefinitionChanged, NameTaken, Overlapping
+from gnomon.model.key_errors import KeyEnded, KeyNotFound, KeyRingFull, TooManyKeys
 from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
 from gnomon.model.session_errors import (
     GatewayUnready,

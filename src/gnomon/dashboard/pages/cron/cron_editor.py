@@ -25,8 +25,8 @@ from gnomon.dashboard.forms.job_form import (
     schedule_request,
 )
 from gnomon.dashboard.rendering import page, redirect
-from gnomon.model.errors import GnomonError, InvalidTask, NameTaken, QuotaExceeded, RoleMissing
-from gnomon.model.job_errors import DefinitionChanged
+from gnomon.model.errors import GnomonError, InvalidTask, QuotaExceeded, RoleMissing
+from gnomon.model.job_errors import DefinitionChanged, NameTaken
 from gnomon.model.tasks.priority import Priority
 from gnomon.model.tasks.retry import Backoff
 from gnomon.model.tasks.task import DeliveryMode, KeepPayload

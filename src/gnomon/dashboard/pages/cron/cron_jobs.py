@@ -18,7 +18,8 @@ from gnomon.dashboard.drawing.week_calendar import week_of
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.job_words import job_summary, outlook
 from gnomon.dashboard.text.json_tree import shown_json
-from gnomon.model.errors import GnomonError, InvalidTask, Overlapping
+from gnomon.model.errors import GnomonError, InvalidTask
+from gnomon.model.job_errors import Overlapping
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.checks.validation import of_texts
 from gnomon.usecases.cron import cron_jobs

@@ -34,14 +34,9 @@ from gnomon.cron.runs import (
     with_first_reserved,
 )
 from gnomon.limits.limiter import Limiter
-from gnomon.model.errors import (
-    CronJobNotFound,
-    NameTaken,
-    Overlapping,
-    QuotaExceeded,
-    StoreUnavailable,
-)
+from gnomon.model.errors import QuotaExceeded, StoreUnavailable
 from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.job_errors import CronJobNotFound, NameTaken, Overlapping
 from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.roster import AppVersion

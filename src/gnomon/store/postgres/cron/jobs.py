@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.cron.job import CronHistory, CronJob
-from gnomon.model.errors import CronJobNotFound
+from gnomon.model.job_errors import CronJobNotFound
 from gnomon.store.ports.work.cron import (
     SUCCESS_LOOKED_FOR,
     CronFilter,

@@ -13,14 +13,8 @@ import msgspec
 from gnomon.access.api_key import MOST_ENDED_KEYS, MOST_KEYS, MOST_LIVE_KEYS, ApiKey
 from gnomon.access.grant_errors import KeyForbidden
 from gnomon.access.principal import OPERATOR_ROLES, Requester, tenant_roles_of
-from gnomon.model.errors import (
-    KeyEnded,
-    KeyNotFound,
-    KeyRingFull,
-    TenantNotFound,
-    TooManyKeys,
-    Unauthenticated,
-)
+from gnomon.model.errors import TenantNotFound, Unauthenticated
+from gnomon.model.key_errors import KeyEnded, KeyNotFound, KeyRingFull, TooManyKeys
 from gnomon.model.targets.allow_list import allow_list
 from gnomon.store.ports.tenancy.keys import ApiKeyPage, NewKey, Replacement
 from gnomon.store.postgres.database import Database
