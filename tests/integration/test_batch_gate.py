@@ -1,131 +1,31 @@
 """Batches on PostgreSQL beside a model of them, whatever ends their members, and in whatever
 order."""
 
-import asyncio
 import random
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
-from tests.integration.support import joined
-from tests.waiting import eventually
+from tests.integration.batch_world import World, states, world
 
-from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import GnomonError
 from gnomon.model.fleet.retention import RowKind
-from gnomon.model.outcomes.outcome import OutcomeKind
-from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
-from gnomon.model.targets.target import PythonTarget
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
 from gnomon.model.tasks.lifecycle import State
-from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
+from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, TaskKey
 from gnomon.model.workflow_errors import BatchIsClosed
-from gnomon.store.ports.dispatch import Settlement
-from gnomon.store.ports.work.batches import NewBatch
-from gnomon.store.ports.work.tasks import NewTask
-from gnomon.store.postgres.batches.batch_steps import PostgresBatchSteps
-from gnomon.store.postgres.batches.batch_store import PostgresBatches
-from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.queries import query, statements
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.workflows.workflow_steps import Taken
-from gnomon.usecases.workflows.batches import open_batch
-from gnomon.workflow.batch import BatchOfTasks, BatchStatus, MemberCounts
+from gnomon.workflow.batch import BatchStatus, MemberCounts
 
-HOUR = 3600.0
+__all__ = ["world"]
+
 _DEAD = Verdict(VerdictKind.DEAD_LETTER)
 _FIELD = {"succeed": "succeeded", "die": "dead", "cancel": "cancelled", "delete": "cancelled"}
-
-
-class World:
-    """Batches of one tenant, and the node that settles their members."""
-
-    def __init__(self, database: Database, clock: SystemClock, incarnation: UUID) -> None:
-        self.tasks = PostgresTasks(database, CollectedHints(database), 60.0)
-        self.batches = PostgresBatches(database)
-        self.steps = PostgresBatchSteps(database)
-        self._dispatch = PostgresDispatch(database, 10.0)
-        self._clock = clock
-        self._incarnation = incarnation
-
-    def task(self, batch_id: UUID | None = None) -> Submission:
-        now = self._clock.now()
-        return Submission(
-            tenant_id=DEFAULT_TENANT, id=new_id(now), task_type="step", target=PythonTarget("step"),
-            execute_at=now, due_at=now, batch_id=batch_id,
-        )  # fmt: skip
-
-    async def open(self) -> BatchOfTasks:
-        now = self._clock.now()
-        new = NewBatch(
-            tenant_id=DEFAULT_TENANT, id=new_id(now), name=None, created_at=now, created_by=None,
-            deadline=now + timedelta(days=1), on_success=self.task(), on_complete=self.task(),
-        )  # fmt: skip
-        async with self.tasks.change(DEFAULT_TENANT) as change:
-            return await open_batch(change, new)
-
-    async def put(self, batch: BatchOfTasks, number: int = 1) -> list[UUID]:
-        """Put tasks in as a request of many does. Raises BatchIsClosed."""
-        new = [NewTask(self.task(batch.batch_id)) for _ in range(number)]
-        async with self.tasks.change(DEFAULT_TENANT) as change:
-            return [each.task_id for each in await change.insert(new)]
-
-    async def put_one(self, batch: BatchOfTasks) -> UUID:
-        """Put a task in as a single request does. Raises BatchIsClosed."""
-        (receipt,) = await self.tasks.insert([NewTask(self.task(batch.batch_id))])
-        if receipt.refused is not None:
-            raise receipt.refused
-        return receipt.task_id
-
-    async def close(self, batch: BatchOfTasks) -> BatchOfTasks:
-        async with self.tasks.change(DEFAULT_TENANT) as change:
-            return await change.batches.close(batch.batch_id)
-
-    async def cancel(self, batch: BatchOfTasks) -> BatchOfTasks:
-        async with self.tasks.change(DEFAULT_TENANT) as change:
-            return await change.batches.cancel(batch.batch_id, "cancelled", interrupt=False)
-
-    async def settle(self, ids: list[UUID], verdict: Verdict = COMPLETE) -> list[UUID]:
-        """Claim and settle; gives the callbacks that this has started."""
-        keys = [TaskKey(DEFAULT_TENANT, each) for each in ids]
-        claimed = (await self._dispatch.claim(self._incarnation, keys)).deliveries
-        ended = OutcomeKind.SUCCEEDED if verdict is COMPLETE else OutcomeKind.FAILED
-        settled = await self._dispatch.settle(
-            [
-                Settlement(each.key, each.fence, self._incarnation, verdict, ended)
-                for each in claimed
-            ]
-        )
-        assert len(settled) == len(ids)
-        return [child.key.id for each in settled if each for child in each.children]
-
-    async def follow(self) -> None:
-        taken = Taken(steps=1)
-        while taken.steps:
-            taken = Taken()
-            await self.steps.take(taken)
-
-    async def read(self, batch: BatchOfTasks) -> BatchOfTasks:
-        return await self.batches.get(DEFAULT_TENANT, batch.batch_id)
-
-
-@pytest.fixture
-async def world(database: Database, clock: SystemClock) -> World:
-    return World(database, clock, await joined(database))
-
-
-async def states(connection: "asyncpg.Connection[Any]", *ids: UUID | None) -> list[State]:
-    rows = await connection.fetch(
-        "SELECT id, state FROM gnomon.task WHERE id = ANY ($1) UNION ALL "
-        "SELECT id, state FROM gnomon.task_archive WHERE id = ANY ($1)", ids,
-    )  # fmt: skip
-    found = {row["id"]: State(row["state"]) for row in rows}
-    return [found[each] for each in ids if each]
 
 
 async def test_any_history_counts_as_the_model_says(
@@ -242,122 +142,6 @@ async def test_a_dead_letter_that_is_retried_completes_nothing_too_early(world: 
         await change.redrive(first)
     assert await world.settle([first]) == []
     assert {*await world.settle([second])} == {batch.on_success, batch.on_complete}
-
-
-async def _waits(connection: "asyncpg.Connection[Any]", number: int = 1) -> None:
-    async def look() -> bool:
-        waiting = await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(waiting >= number)
-
-    await eventually(look)
-
-
-async def test_closing_waits_for_who_adds_and_who_adds_for_closing(
-    world: World, database: Database, connection: "asyncpg.Connection[Any]"
-) -> None:
-    batch = await world.open()
-    ids = await world.put(batch, 1)
-    async with world.tasks.change(DEFAULT_TENANT) as adding:
-        await adding.insert([NewTask(world.task(batch.batch_id))])
-        # Others add and settle meanwhile; only closing waits.
-        await world.put(batch, 2)
-        await world.put_one(batch)
-        await world.settle(ids)
-        closing = asyncio.ensure_future(world.close(batch))
-        await _waits(connection)
-        # Who comes after who closes is too late: else closing would wait for as long as any come.
-        late = [asyncio.ensure_future(act(batch)) for act in (world.put, world.put_one)]
-        await _waits(connection, len(late) + 1)
-    assert (await closing).progress == MemberCounts(5, 1)
-    outcomes = await asyncio.gather(*late, return_exceptions=True)
-    assert [type(each) for each in outcomes] == [BatchIsClosed, BatchIsClosed]
-    other = await world.open()
-    async with world.tasks.change(DEFAULT_TENANT) as change:
-        await change.batches.close(other.batch_id)
-        late = [asyncio.ensure_future(act(other)) for act in (world.put, world.put_one)]
-        await _waits(connection)
-    outcomes = await asyncio.gather(*late, return_exceptions=True)
-    assert [type(each) for each in outcomes] == [BatchIsClosed, BatchIsClosed]
-    assert (await world.read(other)).progress == MemberCounts()
-
-
-async def test_settlers_closing_and_adding_at_once_start_each_callback_once(
-    world: World, connection: "asyncpg.Connection[Any]"
-) -> None:
-    """The last settlements and the closing race; so do two batches that the same settlers count,
-    in opposite orders."""
-    chance = random.Random(81)
-    for _ in range(12):
-        pair = [await world.open(), await world.open()]
-        ids = [each for batch in pair for each in await world.put(batch, 4)]
-        chance.shuffle(ids)
-        started: list[UUID] = []
-
-        async def settle(some: list[UUID], started: list[UUID] = started) -> None:
-            started += await world.settle(some)
-
-        async def add(batch: BatchOfTasks) -> int:
-            try:
-                return len(await world.put(batch, 2))
-            except BatchIsClosed:
-                return 0
-
-        acts: list[Any] = [settle(ids[:3]), settle(ids[3:6]), settle(ids[6:])]
-        acts += [world.close(each) for each in pair] + [add(each) for each in pair]
-        chance.shuffle(acts)
-        await asyncio.gather(*acts)
-        await world.follow()
-        for batch in pair:
-            found = await world.read(batch)
-            pending = found.progress.pending
-            assert pending in (0, 2)
-            await _settle_rest(world, connection, batch)
-            await world.follow()
-            assert await states(connection, batch.on_success, batch.on_complete) == [
-                State.WAITING,
-                State.WAITING,
-            ]
-        assert len(started) == len(set(started))
-
-
-async def _settle_rest(
-    world: World, connection: "asyncpg.Connection[Any]", batch: BatchOfTasks
-) -> None:
-    rows = await connection.fetch(
-        "SELECT id FROM gnomon.task WHERE batch_id = $1 AND workflow_node IS NULL", batch.batch_id
-    )
-    if rows:
-        await world.settle([row["id"] for row in rows])
-
-
-async def _die(
-    world: World, connection: "asyncpg.Connection[Any]", batch: BatchOfTasks, *, closes: bool
-) -> None:
-    async with world.tasks.change(DEFAULT_TENANT) as change:
-        if closes:
-            await change.batches.close(batch.batch_id)
-        else:
-            await change.insert([NewTask(world.task(batch.batch_id)) for _ in range(10)])
-        pid = await change._connection.fetchval("SELECT pg_backend_pid()")
-        await connection.execute("SELECT pg_terminate_backend($1)", pid)
-        await change._connection.fetchval("SELECT 1")
-
-
-async def test_a_process_that_dies_while_it_adds_or_closes_leaves_nothing_behind(
-    world: World, database: Database, connection: "asyncpg.Connection[Any]"
-) -> None:
-    batch = await world.open()
-    for closes in (False, True):
-        with pytest.raises(GnomonError):
-            await _die(world, connection, batch, closes=closes)
-    found = await world.read(batch)
-    assert found.progress == MemberCounts()
-    assert found.closed_at is None
-    ids = await world.put(batch, 2)
-    await world.close(batch)
-    await world.settle(ids)
-    await world.follow()
-    assert await states(connection, batch.on_success) == [State.WAITING]
 
 
 async def test_plain_sql_and_own_transactions_are_counted(

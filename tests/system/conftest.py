@@ -1,12 +1,11 @@
 """Fixtures of the fault tests. Whatever they start is gone afterwards, also after a failure."""
 
-import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from proof.cron_chaos.world import CronReceiver
-from tests.conftest import migrated
 from tests.system.harness import Process, Receiver, Submitter, Truth, submitting
 
 from gnomon.store.embedded import EmbeddedServer
@@ -57,11 +56,10 @@ def truth(database_dsn: str) -> Iterator[Truth]:
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+def own_server(tmp_path: Path, migrated_files: Path) -> Iterator[EmbeddedServer]:
     """A durable server that a test may stop and start."""
-    folder = tmp_path_factory.mktemp("durable") / "data"
+    folder = shutil.copytree(migrated_files, tmp_path / "durable")
     with EmbeddedServer(folder, settings_overrides={"shared_buffers": "64MB"}) as server:
-        asyncio.run(migrated(server.dsn))
         yield server
 
 

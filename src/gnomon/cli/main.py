@@ -1,11 +1,13 @@
 """`gnomon`: the root of the command line, and the handling of expected errors."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from gnomon import extras
 from gnomon.cli.admin import (
@@ -135,11 +137,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_ended(given, as_json))
 
 
+@cache  # it takes 35 ms, and tests run hundreds of commands in a process
+def _command() -> Callable[..., Any]:
+    return typer.main.get_command(app)
+
+
 def _ended(given: Sequence[str], as_json: bool) -> int:
     """The exit code of a command."""
     invocation = Invocation()
     try:
-        code = app(given, prog_name="gnomon", obj=invocation, standalone_mode=not as_json)
+        run = _command()
+        code = run(given, prog_name="gnomon", obj=invocation, standalone_mode=not as_json)
         return code if isinstance(code, int) else 0
     except ApiUnreachable as error:
         output.trouble(f"{error}; {_NO_API}")

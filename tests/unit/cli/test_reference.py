@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ _SECTION = re.compile(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)")
 _ROW = re.compile(r"\| `(\w+)` \| (none|`[^`]*`) \| .+ \|")
 
 
+@cache  # making it takes a tenth of a second
+def _root() -> Any:
+    return typer.main.get_command(app)
+
+
 def test_every_setting_is_on_its_page() -> None:
     page = (REFERENCE / "settings.md").read_text()
     told = {section: _ROW.findall(text) for section, text in _SECTION.findall(page)}
@@ -35,7 +41,7 @@ def test_every_command_and_option_is_on_its_page() -> None:
         r"(?m)^(?=(?:\| |### )`gnomon |##+ )", (REFERENCE / "cli.md").read_text()
     )
     told = {found[1]: _options(part) for part in rest if (found := _COMMAND.match(part))}
-    commands = dict(_commands(typer.main.get_command(app), "gnomon"))
+    commands = dict(_commands(_root(), "gnomon"))
     of_many = _options(intro)
     assert commands.pop("gnomon") <= of_many
     assert told.keys() == commands.keys()
@@ -50,7 +56,7 @@ def test_every_command_and_option_is_on_its_page() -> None:
 )
 def test_every_example_can_be_typed(page: Path) -> None:
     for line in _examples(page.read_text()):
-        command: Any = typer.main.get_command(app)
+        command = _root()
         words = shlex.split(line, comments=True)[1:]
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]

@@ -9,7 +9,7 @@ from proof.cron_oracle.generator import GROUP, group
 from proof.cron_oracle.oracle import Policy
 
 CHUNKS = 8
-GROUPS = 16  # of 40 triples each, so 5 120 over all chunks
+GROUPS = 8  # of 40 triples each, so 2 560 over all chunks
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -24,10 +24,10 @@ from gnomon.chores import About, Service, Troubles, every, isolated
 from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.errors import StoreError
-from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
-from gnomon.model.targets.target import NotificationTarget
+from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.dispatch.breaker_calls import circuits_of, has_failed
 from gnomon.node.start_checks import StartCheck
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
 from gnomon.pipe.envelope import Delivery, Report
@@ -40,7 +40,6 @@ _SHORTEST_PAUSE = 0.01  # between looks at all that are open
 _CLAIM_SECONDS = 60.0  # for a probe to be claimed
 _SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
 _MOST_FLOWS = 50_000  # remembered of hosts that are open
-_TOO_MANY_REQUESTS = 429
 _MOST_EVENTS = 1_000  # that wait to be written; older ones are only in the log
 _NOT_SHOWN = "the breaker works, but is not shown; nothing is to be done"
 
@@ -175,7 +174,7 @@ class BreakerCheck(StartCheck):
         """The open ones that concern it. Whoever looks here learns where its flow leads."""
         if not self._open:
             return []
-        guards = (self._open.get(circuit) for circuit in _circuits(delivery))
+        guards = (self._open.get(circuit) for circuit in circuits_of(delivery))
         found = [guard for guard in guards if guard is not None]
         for guard in found:
             self._learn(guard, delivery)
@@ -215,8 +214,8 @@ class BreakerCheck(StartCheck):
         began = now - (report.seconds or 0.0) if self._has_closed else now
         delivery = report.delivery
         succeeded = outcome.kind is OutcomeKind.SUCCEEDED
-        for circuit in _circuits(delivery):
-            failed = False if succeeded else _failed(outcome, of_host=circuit[1] is not None)
+        for circuit in circuits_of(delivery):
+            failed = False if succeeded else has_failed(outcome, of_host=circuit[1] is not None)
             if failed is None:
                 continue
             guard = self._guards.get(circuit) or self._guard(circuit)
@@ -244,7 +243,7 @@ class BreakerCheck(StartCheck):
             return
         calls, self._successes = self._successes, 0
         now = self._clock.monotonic()
-        for circuit in _circuits(self._alike):
+        for circuit in circuits_of(self._alike):
             guard = self._guards.get(circuit) or self._guard(circuit)
             guard.breaker.tally.add(now, failed=False, calls=calls)
 
@@ -378,35 +377,3 @@ class BreakerCheck(StartCheck):
         about = About(tenant_id, "" if host is None else f"host {host}")
         self._troubles.note("breakers", error, about, _NOT_SHOWN)
         return []
-
-
-def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
-    tenant_id, host = delivery.key.tenant_id, delivery.target.host
-    if isinstance(delivery.target, NotificationTarget):
-        # Subscribers share the notifier's tenant, and hosts: one that fails must stop no other.
-        return ((tenant_id, f"{host} {delivery.target.subscription_id}"),)
-    if host is None:
-        return ((tenant_id, None),)
-    return (tenant_id, None), (tenant_id, host)
-
-
-def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:
-    """Whether a call failed; None: it says nothing. A host that answers works, whatever it says
-    about the request; and what went wrong on our side is not the fault of whoever was to be
-    called."""
-    if outcome.uncalled:
-        return None
-    match outcome.kind:
-        case OutcomeKind.SUCCEEDED | OutcomeKind.SNOOZED:
-            return False
-        case OutcomeKind.TIMED_OUT:
-            return True
-        case OutcomeKind.FAILED if not of_host:
-            return True
-        case OutcomeKind.FAILED if outcome.unreachable:
-            return True
-        case OutcomeKind.FAILED if outcome.response_status is not None:
-            status = outcome.response_status
-            return status >= 500 or status == _TOO_MANY_REQUESTS
-        case _:
-            return None
