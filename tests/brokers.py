@@ -171,6 +171,11 @@ class RabbitServer:
         return f"amqp://{self.USER}@127.0.0.1:{self.port}/"
 
     @property
+    def pipe_url(self) -> str:
+        """With its password."""
+        return self.url.replace("@", f":{self.PASSWORD}@")
+
+    @property
     def tls_url(self) -> str:
         return f"amqps://{self.USER}@127.0.0.1:{self.tls_port}/"
 
@@ -187,6 +192,11 @@ class RabbitServer:
         subprocess.run(
             [program, *words], env=self._environ, check=True, capture_output=True, timeout=60
         )
+
+    def send(self, number: signal.Signals) -> None:
+        """To the whole session."""
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
         """The whole session: the broker's virtual machine, its helpers, and its port mapper."""

@@ -1,4 +1,4 @@
-"""The links of every broker against their contract."""
+"""Links through Redis against their contract; `integration` has those of RabbitMQ and Kafka."""
 
 from collections.abc import Iterator
 
@@ -6,33 +6,28 @@ import pytest
 from tests.brokers import ValkeyServer
 
 from gnomon.clock import SystemClock, new_secret
-from gnomon.pipe.meeting.link import Link, LinkEnd, link_to
+from gnomon.pipe.meeting.link import LinkEnd, PipeLink, link_to
 from gnomon.settings import PipeSettings
 from gnomon.testing.contracts.link import LinkContract
 
 
-class _OfSettings(LinkContract):
+class LinksThroughBroker(LinkContract):
     """Each test has a namespace of its own."""
 
     @pytest.fixture(autouse=True)
-    def _apart(self) -> None:
+    def _apart(self, broker_url: str) -> None:
         self.namespace = f"test-{new_secret(8).hex()}"
+        self._url = broker_url
 
-    def url(self) -> str:
-        raise NotImplementedError
-
-    def make_link(self, channel: str, end: LinkEnd) -> Link:
-        settings = PipeSettings(url=self.url(), namespace=self.namespace)
+    def make_link(self, channel: str, end: LinkEnd) -> PipeLink:
+        settings = PipeSettings(url=self._url, namespace=self.namespace)
         return link_to(settings, channel, SystemClock(), end)
 
 
-class TestRedisLink(_OfSettings):
-    @pytest.fixture(autouse=True)
-    def _server(self, valkey: ValkeyServer) -> None:
-        self._valkey = valkey
-
-    def url(self) -> str:
-        return self._valkey.url
+class TestRedisLink(LinksThroughBroker):
+    @pytest.fixture
+    def broker_url(self, valkey: ValkeyServer) -> str:
+        return valkey.url
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ class SessionWorld:
             self._receipts.append(receipt.accepted)
 
 
-class RedisWorld(SessionWorld):
+class BrokerWorld(SessionWorld):
     """The same, and each poll goes through a real server."""
 
     def __init__(self, capacity: int, on_room: Callable[[], None], http: httpx.AsyncClient) -> None:
@@ -202,13 +202,13 @@ class TestHttpPipe(PipeContract):
         return SessionWorld(capacity, on_room)
 
 
-class TestRedisPipe(PipeContract):
+class ThroughBroker(PipeContract):
     """On a real server, whose listener answers by the world of the test under way."""
 
     @pytest.fixture(autouse=True)
-    async def _through_redis(self, valkey: ValkeyServer) -> AsyncIterator[None]:
+    async def _through_broker(self, broker_url: str) -> AsyncIterator[None]:
         clock = SystemClock()
-        settings = PipeSettings(url=valkey.url, namespace=f"test-{new_secret(8).hex()}")
+        settings = PipeSettings(url=broker_url, namespace=f"test-{new_secret(8).hex()}")
         troubles = Troubles(clock, nobody)
         connected = asyncio.Event()
         bounds = PipeBounds(100, 1 << 20)
@@ -227,7 +227,7 @@ class TestRedisPipe(PipeContract):
         assert not troubles.all()
 
     def make_world(self, capacity: int, on_room: Callable[[], None]) -> PipeWorld:
-        self._world = RedisWorld(capacity, on_room, self._http)
+        self._world = BrokerWorld(capacity, on_room, self._http)
         return self._world
 
     async def _application(self, _scope: Scope, receive: Receive, send: Send) -> None:
@@ -237,6 +237,12 @@ class TestRedisPipe(PipeContract):
         await send(start)
         body: Any = {"type": "http.response.body", "body": msgspec.json.encode(answer)}
         await send(body)
+
+
+class TestRedisPipe(ThroughBroker):
+    @pytest.fixture
+    def broker_url(self, valkey: ValkeyServer) -> str:
+        return valkey.url
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """One Kafka process, broker and controller, with listeners of all four kinds."""
 
+import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -20,25 +22,39 @@ ADDRESS = "127.0.0.1"
 class KafkaServer(Server):
     """Its data outlives a kill. Topics are not made by themselves."""
 
-    def __init__(self, folder: Path) -> None:
-        self.ports = {name: free_port() for name in (*LISTENERS, "CONTROLLER")}
+    def __init__(self, folder: Path, listeners: Sequence[str] = ()) -> None:
+        """`listeners`: besides those of each kind, plain ones that can be advertised elsewhere."""
+        self.ports = {name: free_port() for name in (*LISTENERS, *listeners, "CONTROLLER")}
+        self._plain = tuple(listeners)
+        self._folder = folder
+        self._advertised: dict[str, int] = {}
         self.plain = f"{ADDRESS}:{self.ports['PLAINTEXT']}"
         self.authority = Authority(folder, "authority")
         self.authority.sign(folder, ADDRESS)
         (folder / "server.pem").write_bytes(
             (folder / "server.key").read_bytes() + (folder / "server.crt").read_bytes()
         )
-        properties = folder / "server.properties"
-        properties.write_text("".join(f"{line}\n" for line in self._properties(folder)))
-        java = (*_JAVA, "-cp", CLASS_PATH.read_text().strip())
+        self._file = folder / "server.properties"
+        self._java = (*_JAVA, "-cp", CLASS_PATH.read_text().strip())
+        self.format()
+        super().__init__([*self._java, "kafka.Kafka", self._file], folder)
+        self.admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+
+    def advertise(self, ports: Mapping[str, int]) -> None:
+        """Have clients of these listeners come by other ports, from the next start on."""
+        self._advertised = dict(ports)
+        self._file.write_text("".join(f"{line}\n" for line in self._properties(self._folder)))
+
+    def format(self) -> None:
+        """Make its data anew, empty."""
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+        self.advertise(self._advertised)
         subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", properties],
+            [*self._java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", self._file],
             check=True,
             capture_output=True,
             timeout=60,
         )
-        super().__init__([*java, "kafka.Kafka", properties], folder)
-        self.admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
 
     def url(self, listener: str = "PLAINTEXT") -> str:
         scheme = "kafkas" if listener.endswith("SSL") else "kafka"
@@ -49,6 +65,11 @@ class KafkaServer(Server):
         super().start()
         eventually_sync(self._answers, timeout=60.0)
 
+    def restart_empty(self) -> None:
+        """Start it after a kill, without its data."""
+        self.format()
+        self.start()
+
     def _answers(self) -> bool:
         try:
             return bool(self.admin.list_topics(timeout=1.0).brokers)
@@ -58,6 +79,9 @@ class KafkaServer(Server):
     def _properties(self, folder: Path) -> list[str]:
         listeners = [f"{name}://{ADDRESS}:{port}" for name, port in self.ports.items()]
         kinds = [f"{name}:{name}" for name in LISTENERS]
+        kinds += [f"{name}:PLAINTEXT" for name in self._plain]
+        places = (self.ports | self._advertised).items()
+        advertised = [f"{name}://{ADDRESS}:{port}" for name, port in places]
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         login = f'{module} required user_{USER}="{PASSWORD}";'
         return [
@@ -66,7 +90,7 @@ class KafkaServer(Server):
             f"controller.quorum.voters=1@{ADDRESS}:{self.ports['CONTROLLER']}",
             "controller.listener.names=CONTROLLER",
             f"listeners={','.join(listeners)}",
-            f"advertised.listeners={','.join(listeners[:-1])}",
+            f"advertised.listeners={','.join(advertised[:-1])}",
             f"listener.security.protocol.map={','.join(kinds)},CONTROLLER:PLAINTEXT",
             f"log.dirs={folder / 'data'}",
             "auto.create.topics.enable=false",

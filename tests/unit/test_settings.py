@@ -374,8 +374,13 @@ def test_a_key_that_no_header_can_carry_is_named_and_not_shown(key: str) -> None
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"url": "http://redis"}, "pipe.url must start with one of redis://, rediss://"),
+        ({"url": "http://redis"}, "pipe.url must start with one of redis://, rediss://, amqp://"),
         ({"url": "redis://"}, "pipe.url"),
+        ({"url": "kafka://a:9092,:9093"}, "pipe.url"),
+        ({"url": "redis://a:6379,b:6379"}, "pipe.url"),
+        ({"url": "kafka://a", "namespace": "a:b"}, "pipe.namespace must have no : where"),
+        ({"sasl_mechanism": "GSSAPI"}, "pipe.sasl_mechanism must be one of PLAIN"),
+        ({"partitions": 0}, "pipe.partitions must be between 1 and 1000"),
         ({"namespace": "a b"}, "pipe.namespace"),
         ({"key_file": "k.pem"}, "pipe.key_file must be set with certificate_file"),
         ({"silence_seconds": 0.5}, "pipe.silence_seconds must be between 1 and 60"),
@@ -389,4 +394,8 @@ def test_a_pipe_that_cannot_be_used_is_named(given: dict[str, Any], told: str) -
 def test_a_pipe_is_shown_without_its_password() -> None:
     pipe = PipeSettings(url="rediss://u:secret@redis.example.com:6380/0")
     assert (pipe.where, pipe.is_local) == ("rediss://redis.example.com:6380", False)
+    pipe = PipeSettings(url="kafkas://u:s%40cret@a.example.com:9092,127.0.0.1:9093")
+    assert (pipe.where, pipe.is_local) == ("kafkas://a.example.com:9092,127.0.0.1:9093", False)
+    assert (pipe.place, pipe.password) == ("kafka", "s@cret")
+    assert PipeSettings(url="kafka://localhost:9092,[::1]:9093").is_local
     assert PipeSettings(url="redis://127.0.0.1").is_local

@@ -28,7 +28,7 @@ from gnomon.pipe.meeting.frames import (
     gateway_channel,
     is_worker_channel,
 )
-from gnomon.pipe.meeting.link import MOST_ASKED, MOST_OFFERED, Link, PipeUnavailable, link_to
+from gnomon.pipe.meeting.link import MOST_ASKED, MOST_OFFERED, PipeLink, PipeUnavailable, link_to
 from gnomon.settings import PipeSettings
 
 log = structlog.get_logger("gnomon.api")
@@ -172,7 +172,7 @@ class PipeListener:
         self._under_way -= 1
         self._held -= call.size
 
-    async def _answer(self, link: Link, call: PipeCall, made: CarriedCall) -> None:
+    async def _answer(self, link: PipeLink, call: PipeCall, made: CarriedCall) -> None:
         try:
             answer = await made.answered(self._app)
         except Exception:  # as the HTTP server does

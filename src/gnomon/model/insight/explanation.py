@@ -23,7 +23,7 @@ from gnomon.model.tasks.task import Task
 
 _MOST_NAMED = 10  # nodes that are waited for
 # The chores that reach workers through a broker, and how people write its name.
-PIPES = {"redis-pipe": "Redis"}
+PIPES = {"redis-pipe": "Redis", "rabbitmq-pipe": "RabbitMQ", "kafka-pipe": "Kafka"}
 _UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 

@@ -52,10 +52,28 @@ def beat_channel(namespace: str) -> str:
     return f"{namespace}:{VERSION}:beats"
 
 
+def calls_name(namespace: str) -> str:
+    """What all calls go through, where a broker has such a thing."""
+    return f"{namespace}:{VERSION}:calls"
+
+
+def answers_name(namespace: str) -> str:
+    """What all answers go through, where a broker has such a thing."""
+    return f"{namespace}:{VERSION}:answers"
+
+
 def worker_channel(namespace: str, name: str) -> str:
     """Where a worker hears answers."""
     return f"{namespace}:{VERSION}:worker:{name}"
 
 
 def is_worker_channel(namespace: str, channel: str) -> bool:
-    return channel.startswith(worker_channel(namespace, "")) and len(channel) <= MOST_CHANNEL
+    return channel.startswith(worker_channel(namespace, "")) and _is_name(channel)
+
+
+def is_gateway_channel(namespace: str, channel: str) -> bool:
+    return channel.startswith(gateway_channel(namespace, "")) and _is_name(channel)
+
+
+def _is_name(channel: str) -> bool:
+    return len(channel) <= MOST_CHANNEL and channel.isascii()

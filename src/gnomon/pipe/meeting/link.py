@@ -4,7 +4,8 @@ Each broker has an adapter (`pipe/redis`, `pipe/rabbitmq`, `pipe/kafka`); `link_
 that the settings name. `gnomon.testing.contracts.link` is what all of them keep.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from gnomon.clock import Clock
@@ -42,7 +43,7 @@ class LinkEnd(Protocol):
         """Nobody listens on these any more."""
 
 
-class Link(Protocol):
+class PipeLink(Protocol):
     """`run` lasts as long as the connection does; then it is to be replaced by another link, with
     another channel. Nobody who gives up waiting for a method interrupts the client of a broker."""
 
@@ -63,13 +64,34 @@ class Link(Protocol):
         """The channels of living gateways, sorted. Raises PipeUnavailable."""
 
 
-def link_to(settings: PipeSettings, channel: str, clock: Clock, end: LinkEnd) -> Link:
+def link_to(settings: PipeSettings, channel: str, clock: Clock, end: LinkEnd) -> PipeLink:
     """A link through the broker of the settings. Imports its client, and no other."""
     match settings.place:
         case MeetingPlace.REDIS:
             from gnomon.pipe.redis.link import RedisLink
 
             return RedisLink(settings, channel, clock, end)
+        case MeetingPlace.RABBITMQ:
+            from gnomon.pipe.rabbitmq.link import RabbitLink
+
+            return RabbitLink(settings, channel, clock, end)
+        case MeetingPlace.KAFKA:
+            from gnomon.pipe.kafka.link import KafkaLink
+
+            return KafkaLink(settings, channel, clock, end)
+
+
+@contextmanager
+def as_unavailable(settings: PipeSettings, failures: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Raise PipeUnavailable for errors of the client of a broker, also for those of tasks."""
+    try:
+        yield
+    except failures as error:
+        raise unavailable(settings, error) from error
+    except ExceptionGroup as group:
+        if group.split((*failures, PipeUnavailable))[1] is not None:
+            raise
+        raise unavailable(settings, group) from group
 
 
 def unavailable(settings: PipeSettings, error: BaseException) -> PipeUnavailable:

@@ -1,4 +1,4 @@
-"""A `Link` through Redis: channels that are subscribed to, and others that are published to."""
+"""A `PipeLink` through Redis: channels that are subscribed to, and others that are published to."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -18,7 +18,7 @@ from gnomon.pipe.meeting.link import (
     PING,
     WATCH_SECONDS,
     LinkEnd,
-    PipeUnavailable,
+    as_unavailable,
     unavailable,
 )
 from gnomon.settings import PipeSettings
@@ -52,21 +52,15 @@ class RedisLink:
         """Listen until that fails. Raises PipeUnavailable."""
         cancelled = _times_cancelled()
         try:
-            async with self._redis, self._redis.pubsub() as listening:
-                await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
-                if _times_cancelled() > cancelled:
-                    raise asyncio.CancelledError  # the client of Redis has swallowed it
-                self._open = True
-                async with asyncio.TaskGroup() as group:
-                    for work in (self._listen(listening), self._send(), self._watch()):
-                        group.create_task(self._until_end(work))
-        except _FAILURES as error:
-            raise unavailable(self._settings, error) from error
-        except ExceptionGroup as group:
-            failures, others = group.split((*_FAILURES, PipeUnavailable))
-            if failures is None or others is not None:
-                raise
-            raise unavailable(self._settings, failures) from group
+            with as_unavailable(self._settings, _FAILURES):
+                async with self._redis, self._redis.pubsub() as listening:
+                    await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
+                    if _times_cancelled() > cancelled:
+                        raise asyncio.CancelledError  # the client of Redis has swallowed it
+                    self._open = True
+                    async with asyncio.TaskGroup() as group:
+                        for work in (self._listen(listening), self._send(), self._watch()):
+                            group.create_task(self._until_end(work))
         finally:
             self._close()
 

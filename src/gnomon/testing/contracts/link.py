@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 from gnomon.clock import SystemClock
 from gnomon.pipe.meeting.frames import gateway_channel, worker_channel
-from gnomon.pipe.meeting.link import Link, LinkEnd, PipeUnavailable
+from gnomon.pipe.meeting.link import LinkEnd, PipeLink, PipeUnavailable
 
 _PATIENCE = 30.0
 _LARGE = 8 << 20  # bytes of the largest call
@@ -55,14 +55,14 @@ class LinkContract:
     clock = SystemClock()
     tells_at_once = True  # whether anybody has received a message; declared by each broker
 
-    def make_link(self, channel: str, end: LinkEnd) -> Link:
+    def make_link(self, channel: str, end: LinkEnd) -> PipeLink:
         """A new link, which nobody runs yet."""
         raise NotImplementedError
 
     @asynccontextmanager
     async def connected(
         self, name: str, *, gateway: bool
-    ) -> AsyncIterator[tuple[Link, RecordingEnd]]:
+    ) -> AsyncIterator[tuple[PipeLink, RecordingEnd]]:
         """An end that listens, until it is left."""
         end = RecordingEnd(is_gateway=gateway)
         named = gateway_channel if gateway else worker_channel
@@ -100,8 +100,11 @@ class LinkContract:
             assert len(await asked.heard.get()) == _LARGE
 
     async def test_gateways_are_found_and_beat(self) -> None:
+        async with self.connected("first", gateway=True):
+            pass  # it has made what workers need
         async with asyncio.timeout(_PATIENCE), self.connected("w", gateway=False) as (worker, end):
-            assert await worker.gateways() == []
+            while await worker.gateways():
+                await self.clock.sleep(0.1)
             async with (
                 self.connected("g", gateway=True) as (one, _),
                 self.connected("h", gateway=True) as (other, _),
@@ -143,6 +146,8 @@ class LinkContract:
         gateway.offer(gateway.channel, b"call")
 
     async def test_it_can_be_ended_at_any_moment_while_it_connects(self) -> None:
+        async with self.connected("first", gateway=True):
+            pass
         for steps in range(0, 60, 3):
             end = RecordingEnd(is_gateway=False)
             link = self.make_link(worker_channel(self.namespace, f"c{steps}"), end)

@@ -4,11 +4,11 @@ is published when all replicas in sync have it."""
 import asyncio
 import threading
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
+from gnomon.pipe.broker_security import kafka_security
 from gnomon.settings.queues import QueueConnection
 
 _CONFIRM_SECONDS = 10.0
@@ -166,27 +166,10 @@ def _set(told: "asyncio.Future[str]", outcome: str | NotPublished) -> None:
 
 
 def _config(settings: QueueConnection, credentials: Credentials) -> dict[str, Any]:
-    parts = urlsplit(settings.url)
-    user, tls = parts.username, settings.scheme == "kafkas"
-    config: dict[str, Any] = {
-        "bootstrap.servers": parts.netloc.rpartition("@")[2],
-        "client.id": "gnomon",
+    return {
+        **kafka_security(settings.url, credentials.password, settings, settings.sasl_mechanism),
         "enable.idempotence": True,  # and so: all replicas in sync, in order, no repetition
         "delivery.timeout.ms": round(_CONFIRM_SECONDS * 1000),
         "topic.metadata.propagation.max.ms": round(_NEW_TOPIC_SECONDS * 1000),
         "linger.ms": 5,
-        "log_level": 0,  # what happens is told by `error_cb`
-        "security.protocol": ("SASL_" if user else "") + ("SSL" if tls else "PLAINTEXT"),
     }
-    if user:
-        config |= {
-            "sasl.mechanism": settings.sasl_mechanism,
-            "sasl.username": unquote(user),
-            "sasl.password": credentials.password or "",
-        }
-    files = {
-        "ssl.ca.location": settings.ca_file,
-        "ssl.certificate.location": settings.certificate_file,
-        "ssl.key.location": settings.key_file,
-    }
-    return config | {name: file for name, file in files.items() if tls and file is not None}

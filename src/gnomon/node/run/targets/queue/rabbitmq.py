@@ -3,7 +3,6 @@ persistent, confirmed, and mandatory: one that no queue takes is a failure."""
 
 import asyncio
 import contextlib
-import ssl
 from typing import Any
 
 import aio_pika
@@ -12,6 +11,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from yarl import URL
 
 from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
+from gnomon.pipe.broker_security import tls_context
 from gnomon.settings.queues import QueueConnection
 
 _CONNECT_SECONDS = 5.0
@@ -102,7 +102,7 @@ class RabbitBroker:
         if self._connection is None or self._connection.is_closed:
             options: dict[str, Any] = {}
             if self._settings.scheme == "amqps":
-                options["ssl_context"] = _context(self._settings)
+                options["ssl_context"] = tls_context(self._settings)
             self._connection = await aio_pika.connect(
                 self._url, timeout=_CONNECT_SECONDS, **options
             )
@@ -111,13 +111,6 @@ class RabbitBroker:
         if not self._settings.exchange:
             return channel.default_exchange
         return await channel.get_exchange(self._settings.exchange, ensure=True)
-
-
-def _context(settings: QueueConnection) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    if settings.certificate_file is not None:
-        context.load_cert_chain(settings.certificate_file, settings.key_file)
-    return context
 
 
 def _described(error: BaseException) -> str:
