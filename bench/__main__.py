@@ -232,12 +232,14 @@ def remote(
     flight: Annotated[int, typer.Option(min=0, help="On one worker at once; 0: none.")] = 10_000,
     sessions: Annotated[int, typer.Option(min=0, help="Open at once; 0: none.")] = 2_000,
     seconds: Annotated[float, typer.Option(min=1, help="That they are open.")] = 60.0,
+    pipes: Annotated[str, typer.Option(help="Brokers, by commas.")] = "redis,rabbitmq,kafka",
     json: Json = None,
 ) -> None:
     """Measure workers without a database beside those with one, and many idle sessions."""
     plan = working_remotely.Plan(
-        tasks=tasks, rounds=rounds, lone=lone, flight=flight, sessions=sessions, seconds=seconds
-    )
+        tasks=tasks, rounds=rounds, lone=lone, flight=flight, sessions=sessions, seconds=seconds,
+        ways=("local", "remote", *filter(None, pipes.split(","))),
+    )  # fmt: skip
     _run(
         "Workers without a database, and with one",
         lambda stage, progress: working_remotely.run(stage, plan, progress),

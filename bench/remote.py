@@ -1,19 +1,20 @@
-"""Workers without a database, over HTTP and behind Redis, beside those with one: how fast they
+"""Workers without a database, over HTTP and behind brokers, beside those with one: how fast they
 drain, how soon a lone task starts, how many can be in flight, and what idle sessions cost the API
 process that is their gateway."""
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import msgspec
+from proof.campaigns.pipe_servers import PipeName, make_pipe_server
 from rich.progress import Progress
-from tests.brokers import ValkeyServer
 
 from bench.drain import SLOWEST_RATE, START_SECONDS
 from bench.latency import lone
@@ -26,10 +27,17 @@ from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.lifecycle import State
 
 PROCESSES = (1, 2, 4)  # of a worker
-_WAYS = ("local", "remote", "redis")
-_NAMES = {"local": "with a database", "remote": "over HTTP", "redis": "behind Redis"}
+WAYS = ("local", "remote", "redis", "rabbitmq", "kafka")
+_NAMES = {
+    "local": "with a database",
+    "remote": "over HTTP",
+    "redis": "behind Redis",
+    "rabbitmq": "behind RabbitMQ",
+    "kafka": "behind Kafka",
+}
 _FLIGHT_SECONDS = 60.0  # beyond which nothing in flight is waited for
 _HELPERS = 4  # processes that hold the sessions
+By = tuple[str, str | None]  # the way, and the address of its broker
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,43 +50,47 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     flight: int
     sessions: int
     seconds: float
+    ways: tuple[str, ...]  # of WAYS, "local" among them
 
 
 async def run(stage: Stage, plan: Plan, progress: Progress) -> Findings:
-    with TemporaryDirectory() as folder:
-        redis = ValkeyServer(Path(folder), kept=False)
-        redis.start()
-        try:
-            return await _run(stage, plan, progress, redis.url)
-        finally:
-            redis.kill()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        pipes = {}
+        for name in (each for each in get_args(PipeName) if each in plan.ways):
+            place = Path(folder) / name
+            place.mkdir()
+            server = make_pipe_server(name, place, ())
+            stack.callback(server.kill)
+            await asyncio.to_thread(server.start, {})
+            pipes[name] = server.url()
+        return await _run(stage, plan, progress, pipes)
 
 
-async def _run(stage: Stage, plan: Plan, progress: Progress, pipe: str) -> Findings:
-    findings = Findings()
-    bar = progress.add_task("", total=plan.rounds * len(PROCESSES) * len(_WAYS) + 6)
+async def _run(stage: Stage, plan: Plan, progress: Progress, pipes: Mapping[str, str]) -> Findings:
+    findings, ways = Findings(), [(way, pipes.get(way)) for way in plan.ways]
+    bar = progress.add_task("", total=plan.rounds * len(PROCESSES) * len(ways) + 2 * len(ways) + 1)
     rates: dict[tuple[str, int], list[float]] = {}
     for turn in range(plan.rounds):  # in turn, so that all meet the same weather
         for processes in PROCESSES:
-            for way in _WAYS if turn % 2 == 0 else _WAYS[::-1]:
-                progress.update(bar, description=f"drain, {way}, {processes} processes")
+            for by in ways if turn % 2 == 0 else ways[::-1]:
+                progress.update(bar, description=f"drain, {by[0]}, {processes} processes")
                 async with stage.arena() as arena:
-                    rate, tally = await _drain(arena, (way, pipe), processes, plan.tasks)
+                    rate, tally = await _drain(arena, by, processes, plan.tasks)
                 findings.add([], tally)
-                rates.setdefault((way, processes), []).append(rate)
+                rates.setdefault((by[0], processes), []).append(rate)
                 progress.advance(bar)
     findings.add(_rates(rates, plan.tasks))
     delays = {}
-    for way in _WAYS:
-        progress.update(bar, description=f"lone tasks, {way}")
+    for by in ways:
+        progress.update(bar, description=f"lone tasks, {by[0]}")
         async with stage.arena() as arena:
-            delays[way] = await _lone(arena, (way, pipe), plan.lone)
+            delays[by[0]] = await _lone(arena, by, plan.lone)
         progress.advance(bar)
     findings.add(_delays(delays, plan.lone))
-    for way in _WAYS if plan.flight else ():
-        progress.update(bar, description=f"{plan.flight} in flight, {way}")
+    for by in ways if plan.flight else ():
+        progress.update(bar, description=f"{plan.flight} in flight, {by[0]}")
         async with stage.arena() as arena:
-            findings.add([await _flight(arena, (way, pipe), plan.flight)])
+            findings.add([await _flight(arena, by, plan.flight)])
         progress.advance(bar)
     if plan.sessions:
         progress.update(bar, description=f"{plan.sessions} idle sessions")
@@ -89,21 +101,17 @@ async def _run(stage: Stage, plan: Plan, progress: Progress, pipe: str) -> Findi
 
 
 @asynccontextmanager
-async def _working(
-    arena: Arena, by: tuple[str, str], processes: int, **settings: str
-) -> AsyncIterator[Process]:
+async def _working(arena: Arena, by: By, processes: int, **settings: str) -> AsyncIterator[Process]:
     """An API process, and a worker by this way; gives the former."""
     way, pipe = by
-    given = {"pipe_url": pipe} if way == "redis" else {}
+    given = {} if pipe is None else {"pipe_url": pipe}
     async with arena.api(**given) as api:
-        url = {"local": None, "remote": api.where, "redis": pipe}[way]
+        url = {"local": None, "remote": api.where}.get(way, pipe)
         async with arena.worker(processes, url, **settings):
             yield api
 
 
-async def _drain(
-    arena: Arena, by: tuple[str, str], processes: int, tasks: int
-) -> tuple[float, Tally]:
+async def _drain(arena: Arena, by: By, processes: int, tasks: int) -> tuple[float, Tally]:
     await arena.preload(PythonTarget("noop"), tasks)
     patience = START_SECONDS + tasks / SLOWEST_RATE
     if by[0] == "local":
@@ -123,7 +131,7 @@ def _rates(rates: dict[tuple[str, int], list[float]], tasks: int) -> list[Measur
         note = f"{tasks} tasks, without the first and last tenth; median of "
         note += ", ".join(map(number, values))
         found.append(Measure(f"{way}_rate_{processes}", title, median(values), "/s", note=note))
-    for way in ("remote", "redis"):
+    for way in sorted({way for way, _ in rates} - {"local"}):
         for processes in PROCESSES:
             pairs = zip(rates[way, processes], rates["local", processes], strict=True)
             ratios = [remote / local for remote, local in pairs]
@@ -133,7 +141,7 @@ def _rates(rates: dict[tuple[str, int], list[float]], tasks: int) -> list[Measur
     return found
 
 
-async def _lone(arena: Arena, by: tuple[str, str], count: int) -> list[float]:
+async def _lone(arena: Arena, by: By, count: int) -> list[float]:
     """Milliseconds from the answer to the start."""
     async with _working(arena, by, 1) as api:
         await submit(api, function="stamp", requests=5, pause=0.05, first=-5)  # warm up
@@ -141,7 +149,7 @@ async def _lone(arena: Arena, by: tuple[str, str], count: int) -> list[float]:
     return from_answer
 
 
-async def _flight(arena: Arena, by: tuple[str, str], count: int) -> Measure:
+async def _flight(arena: Arena, by: By, count: int) -> Measure:
     """How many are in flight on one worker at once, of as many as it has slots."""
     await arena.preload(PythonTarget("wait"), count)
     settings = {"node_slots": str(count), "node_critical_slots": "0"}
@@ -169,7 +177,7 @@ def _delays(delays: dict[str, list[float]], count: int) -> list[Measure]:
             title = f"lone task, 202 answer to start, {way}, p{share * 100:g}"
             name = f"lone_{way}_p{share * 100:g}"
             found.append(Measure(name, title, percentile(values, share), "ms", note=f"{count}"))
-    for way in ("remote", "redis"):
+    for way in delays.keys() - {"local"}:
         # Some start before their answer has arrived.
         ratio = percentile(delays[way], 0.5) / max(0.1, percentile(delays["local"], 0.5))
         title = f"ratio of the medians, lone task, {_NAMES[way]} to with a database"

@@ -74,8 +74,8 @@ class Arena:
     async def worker(
         self, processes: int, url: str | None = None, **settings: str
     ) -> AsyncIterator[Process]:
-        """A worker with the database, or of the gateway at `url`, or behind the Redis there."""
-        option = "--pipe" if url is not None and url.startswith("redis:") else "--url"
+        """A worker with the database, or of the gateway at `url`, or behind the broker there."""
+        option = "--url" if url is None or url.startswith("http") else "--pipe"
         where = () if url is None else (option, url)
         arguments = (APP, "--processes", str(processes), "--no-line", *where)
         command = gnomon("worker", self.dsn, self.folder, self.tree, arguments, **settings)

@@ -101,7 +101,7 @@ class Campaign:
         for name in self.to_serve:
             self._world.disarm(name)
             self._world.go_on(name)
-        self._world.heal_redis()
+        await self._world.heal_broker()
         await self._world.until_serving(*self.to_serve)
 
     async def _settle(self) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from proof.campaigns.faults import PIPE_RATES
 from proof.campaigns.history import (
     Action,
     Call,
@@ -207,7 +208,7 @@ class Faults:
 def _concerns(fault: Fault, node: str | None) -> bool:
     """An API and a remote worker start nothing that nodes run, and a node answers for nothing that
     another one runs."""
-    if fault.victim.startswith(("api", "redis", REMOTE)):
+    if fault.victim.startswith(("api", *PIPE_RATES, REMOTE)):
         return False
     return node is None or fault.victim == node or not fault.victim.startswith("node")
 

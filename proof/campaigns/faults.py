@@ -26,7 +26,7 @@ API_POINTS = ("before_submit_commit", "after_submit_commit")
 GATEWAY_POINTS = (*API_POINTS, "before_claim", "after_claim", "before_settle", "after_settle")
 WORKER_POINTS = ("before_call", "after_call", "before_poll", "after_poll", "before_beat")
 POSTGRES = "postgres"
-REDIS = "redis"
+REDIS, RABBITMQ, KAFKA = "redis", "rabbitmq", "kafka"
 
 # Faults a minute, at density 1.
 RATES = {
@@ -40,8 +40,16 @@ RATES = {
     "black_hole": 1.2,
     "lost_answer": 2.2,
 }
-# Where workers are behind Redis. It is always started without data.
+# Where workers are behind a broker. It is always started without data.
 REDIS_RATES = {"redis_kill": 1.6, "redis_pause": 1.0, "redis_cut": 1.6, "redis_full": 0.8}
+PIPE_RATES = {
+    REDIS: REDIS_RATES,
+    RABBITMQ: {
+        "rabbitmq_kill": 0.6, "rabbitmq_pause": 1.0, "rabbitmq_cut": 1.6, "rabbitmq_full": 0.8,
+    },
+    KAFKA: {"kafka_kill": 0.6, "kafka_pause": 1.0, "kafka_cut": 1.6, "kafka_grow": 0.8},
+}  # fmt: skip
+_STRUCK = {kind: name for name, rates in PIPE_RATES.items() for kind in rates}
 KILLS = frozenset({"kill", "crash_point"})
 RESTARTS = frozenset({"postgres_fast", "postgres_immediate"})
 CONNECTIONS = frozenset({"cut", "delay", "black_hole", "lost_answer"})
@@ -138,8 +146,8 @@ class _Planner:
     def _group(self, kind: str) -> Sequence[str]:
         if kind in RESTARTS:
             return (POSTGRES,)
-        if kind in REDIS_RATES:
-            return (REDIS,)
+        if kind in _STRUCK:
+            return (_STRUCK[kind],)
         if self._options.workers and self._of_workers():
             return self._options.workers
         share = _OF_API_CONNECTION if kind in CONNECTIONS else _OF_API[kind]
@@ -178,11 +186,11 @@ class _Planner:
                 return lease + uniform(1.0, 3.0)
             case "postgres_fast" | "postgres_immediate":
                 return uniform(0.1, 1.0)
-            case "redis_kill":
+            case "redis_kill" | "rabbitmq_kill" | "kafka_kill":
                 return uniform(0.1, 2.0)
-            case "redis_pause":
+            case "redis_pause" | "rabbitmq_pause" | "kafka_pause":
                 return uniform(0.5, lease + 2.0)
-            case "delay" | "redis_full":
+            case "delay" | "redis_full" | "rabbitmq_full":
                 return uniform(1.0, 4.0)
             case "black_hole":
                 return uniform(0.5, lease + 1.5)

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from proof.campaigns.faults import Planned
+from proof.campaigns.faults import PIPE_RATES, Planned
 from proof.campaigns.history import Fault
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.world import World
@@ -29,11 +29,15 @@ class Injector:
             "delay": self._delay,
             "black_hole": self._black_hole,
             "lost_answer": self._lose_answers,
-            "redis_kill": self._kill_redis,
-            "redis_pause": self._pause_redis,
-            "redis_cut": self._cut_redis,
-            "redis_full": self._fill_redis,
         }
+        for pipe in PIPE_RATES:
+            self._striking |= {
+                f"{pipe}_kill": self._kill_broker,
+                f"{pipe}_pause": self._pause_broker,
+                f"{pipe}_cut": self._cut_broker,
+                f"{pipe}_full": self._fill_broker,
+                f"{pipe}_grow": self._fill_broker,
+            }
 
     async def run(self, plan: list[Planned], began: float) -> None:
         """All of it, each at its time (monotonic, like `began`)."""
@@ -110,30 +114,30 @@ class Injector:
         await self._world.restart_postgres(immediate, planned.seconds)
         return True, f"down for {planned.seconds:.1f} s"
 
-    # Redis
+    # The broker of a pipe
 
-    async def _kill_redis(self, planned: Planned) -> tuple[bool, str]:
-        await self._world.restart_redis(planned.seconds)
+    async def _kill_broker(self, planned: Planned) -> tuple[bool, str]:
+        await self._world.restart_broker(planned.seconds)
         return True, f"down for {planned.seconds:.1f} s"
 
-    async def _pause_redis(self, planned: Planned) -> tuple[bool, str]:
-        self._world.pause_redis()
+    async def _pause_broker(self, planned: Planned) -> tuple[bool, str]:
+        self._world.pause_broker()
         try:
             await asyncio.sleep(planned.seconds)
         finally:
-            self._world.heal_redis()
+            await self._world.heal_broker()
         return True, f"for {planned.seconds:.1f} s"
 
-    async def _cut_redis(self, _planned: Planned) -> tuple[bool, str]:
-        count = self._world.cut_redis()
+    async def _cut_broker(self, _planned: Planned) -> tuple[bool, str]:
+        count = self._world.cut_broker()
         return count > 0, f"{count} connections"
 
-    async def _fill_redis(self, planned: Planned) -> tuple[bool, str]:
-        self._world.fill_redis(full=True)
+    async def _fill_broker(self, planned: Planned) -> tuple[bool, str]:
+        await self._world.fill_broker(full=True)
         try:
             await asyncio.sleep(planned.seconds)
         finally:
-            self._world.fill_redis(full=False)
+            await self._world.fill_broker(full=False)
         return True, f"for {planned.seconds:.1f} s"
 
     # Connections

@@ -16,8 +16,11 @@ from proof.campaigns.history import Call, Fault, Route
 
 _DEADLY = ("kill", "crash_point")
 _SILENT = ("pause", "black_hole", "delay")  # faults of a worker through which no beat may come
-# Faults of a gateway, for its workers; and of Redis, for those behind it.
-_AWAY = ("kill", "crash_point", "pause", "black_hole", "redis_kill", "redis_pause")
+# Faults of a gateway, for its workers; and of a broker, for those behind it.
+_AWAY = (
+    "kill", "crash_point", "pause", "black_hole", "redis_kill", "redis_pause", "rabbitmq_kill",
+    "rabbitmq_pause", "rabbitmq_full", "kafka_kill", "kafka_pause",
+)  # fmt: skip
 _POSTGRES = ("postgres_fast", "postgres_immediate")
 _SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
 REMOTE = "worker"  # how the names of remote workers begin

@@ -11,8 +11,8 @@ from proof.campaigns.expectations import Limits
 from proof.campaigns.faults import (
     API_POINTS,
     GATEWAY_POINTS,
+    PIPE_RATES,
     RATES,
-    REDIS_RATES,
     Options,
     Planned,
     plan,
@@ -20,6 +20,7 @@ from proof.campaigns.faults import (
 from proof.campaigns.foreign import Language
 from proof.campaigns.history import History
 from proof.campaigns.load import Mix
+from proof.campaigns.pipe_servers import PipeName
 
 Verdict = Literal["good", "wrong", "invalid"]
 
@@ -36,7 +37,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     apis: int = 1
     workers: int = 0  # remote ones, which run all handlers
     languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
-    pipe: Literal["redis"] | None = None  # that they are behind
+    pipe: PipeName | None = None  # that they are behind
     slots: int = 64
     lease: float = 2.0
     density: float = 1.0
@@ -80,7 +81,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             density=self.density,
         )
         if self.pipe is not None:
-            options = msgspec.structs.replace(options, rates=RATES | REDIS_RATES)
+            options = msgspec.structs.replace(options, rates=RATES | PIPE_RATES[self.pipe])
         if self.rates is not None:
             options = msgspec.structs.replace(options, rates=self.rates)
         return plan(self.seed, options)

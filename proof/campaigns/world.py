@@ -20,13 +20,12 @@ from proof.campaigns.audit import Audit
 from proof.campaigns.boot import CRASH_FILE, MUTANT
 from proof.campaigns.cluster import Server, ServerEnded, Tmpfs, reserve_port
 from proof.campaigns.collect import Recorded, collect
-from proof.campaigns.faults import REDIS
 from proof.campaigns.foreign import Language, command_of
 from proof.campaigns.history import Fault, History, Route
 from proof.campaigns.member import Death, Member, environment
+from proof.campaigns.pipe_servers import PipeName, PipeServer, make_pipe_server
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.tools import faketime
-from tests.brokers import ValkeyServer
 from tests.conftest import migrated
 from tests.waiting import eventually
 
@@ -59,7 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     apis: int = 1
     workers: int = 0  # remote ones; with any, no node runs handlers
     languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
-    pipe: Literal["redis"] | None = None  # that the remote ones are behind
+    pipe: PipeName | None = None  # that the remote ones are behind
     slots: int = 64  # of each node
     lease: float = 2.0
     grace: float = 4.0  # seconds after a task's timeout until others take it over
@@ -88,7 +87,7 @@ class World:
         self.began_at = time.time()
         self.tmpfs: Tmpfs | None = None
         self.replica: Server | None = None
-        self.redis: ValkeyServer | None = None
+        self.broker: PipeServer | None = None
         self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
         self.routes: list[Route] = []  # of remote workers to their gateways, in their order
@@ -209,37 +208,35 @@ class World:
                     proxy.cut()
         return old
 
-    # What can be done to Redis
+    # What can be done to the broker of a pipe
 
-    async def restart_redis(self, down: float) -> None:
+    async def restart_broker(self, down: float) -> None:
         """`kill -9`, and start it without data after so many seconds."""
-        assert self.redis is not None
-        self.redis.kill()
+        assert self.broker is not None
+        self.broker.kill()
         await asyncio.sleep(down)
-        self.redis.start()
+        await asyncio.to_thread(self.broker.restart)
 
-    def cut_redis(self) -> int:
-        """Close all connections to it; gives how many there were."""
-        assert self.redis is not None
-        client = self.redis.client
-        return sum(
-            int(client.client_kill_filter(_type=kind, skipme=True)) for kind in ("pubsub", "normal")
-        )
+    def cut_broker(self) -> int:
+        """Close all connections to it, or all of workers; gives how many there were."""
+        assert self.broker is not None
+        count = self.broker.cut()
+        if count is None:
+            count = sum(self.proxies[name].cut() for name in self.worker_names)
+        return count
 
-    def fill_redis(self, *, full: bool) -> None:
-        """Have it refuse to store anything; or not."""
-        assert self.redis is not None
-        self.redis.client.config_set("maxmemory-policy", "noeviction")
-        self.redis.client.config_set("maxmemory", 1 if full else 0)
+    async def fill_broker(self, *, full: bool) -> None:
+        assert self.broker is not None
+        await asyncio.to_thread(self.broker.fill, full=full)
 
-    def pause_redis(self) -> None:
-        assert self.redis is not None
-        self.redis.send(signal.SIGSTOP)
+    def pause_broker(self) -> None:
+        assert self.broker is not None
+        self.broker.send(signal.SIGSTOP)
 
-    def heal_redis(self) -> None:
-        if self.redis is not None:
-            self.redis.send(signal.SIGCONT)
-            self.fill_redis(full=False)
+    async def heal_broker(self) -> None:
+        if self.broker is not None:
+            self.broker.send(signal.SIGCONT)
+            await self.fill_broker(full=False)
 
     async def unsettled(self) -> int:
         """How many tasks still have something to do; those that are paused have not."""
@@ -278,7 +275,7 @@ class World:
         self._stack.callback(self._kill_all)
         self._start_observer()
         if self.options.pipe is not None:
-            self.redis = self._make_redis()
+            self.broker = await self._make_broker(self.options.pipe)
         for name in self.api_names:
             await self._add_api(name)
         for name in self.node_names:
@@ -306,13 +303,18 @@ class World:
         await server.start()
         return server
 
-    def _make_redis(self) -> ValkeyServer:
-        folder = self.folder / "redis"
+    async def _make_broker(self, pipe: PipeName) -> PipeServer:
+        """With the proxies of workers, whose ports a Kafka must know."""
+        folder = self.folder / "broker"
         folder.mkdir()
-        redis = ValkeyServer(folder, kept=False)
-        redis.start()
-        self._stack.callback(redis.kill)
-        return redis
+        broker = make_pipe_server(pipe, folder, tuple(self.worker_names))
+        for name in self.worker_names:
+            proxy = Proxy(("127.0.0.1", broker.place_of(name)), of_postgres=False)
+            self.proxies[name] = await self._stack.enter_async_context(proxy)
+        ports = {name: self.proxies[name].port for name in self.worker_names}
+        self._stack.callback(broker.kill)
+        await asyncio.to_thread(broker.start, ports)
+        return broker
 
     async def _make_replica(self) -> Server:
         upstream = await self._proxy(REPLICA)
@@ -363,22 +365,20 @@ class World:
 
     def _pipe(self, port: int | None = None) -> dict[str, object]:
         """Settings of the pipe, by way of another loopback port."""
-        if self.redis is None:
+        if self.broker is None:
             return {}
-        url = f"redis://127.0.0.1:{port or self.redis.port}"
-        return {"pipe_url": url, "pipe_silence_seconds": 1.5}
+        return {"pipe_url": self.broker.url(port), "pipe_silence_seconds": 1.5}
 
     async def _add_worker(self, name: str, language: Language, gateway: str) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
-        place = self._port(gateway) if self.redis is None else self.redis.port
-        proxy = Proxy(("127.0.0.1", place), of_postgres=False)
-        self.proxies[name] = await self._stack.enter_async_context(proxy)
-        if self.redis is None:
+        if self.broker is None:
+            proxy = Proxy(("127.0.0.1", self._port(gateway)), of_postgres=False)
+            self.proxies[name] = await self._stack.enter_async_context(proxy)
             self.lead(name, gateway)
             way: dict[str, object] = {"url": f"http://127.0.0.1:{proxy.port}"}
         else:  # it finds its gateways itself
-            self.routes.append(Route(name, REDIS, time.time()))
-            way = self._pipe(proxy.port)
+            self.routes.append(Route(name, str(self.options.pipe), time.time()))
+            way = self._pipe(self.proxies[name].port)
         environ = environment(
             self.folder,
             **way,
@@ -460,7 +460,7 @@ class World:
 
     def _balance(self) -> None:
         """Lead workers whose gateway is away to one that serves, as a load balancer does."""
-        if self.redis is not None:
+        if self.broker is not None:
             return
         for number, worker in enumerate(self.worker_names):
             first = number % len(self.api_names)
