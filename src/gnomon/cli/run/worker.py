@@ -75,13 +75,14 @@ def worker(
 
     With --url, or GNOMON_URL and no DATABASE_URL, it needs no database: it takes its tasks from
     that API, with a key that has the role `work`. With --pipe, or GNOMON_PIPE_URL and no
-    DATABASE_URL, it takes them through that Redis or Valkey, and needs nothing else.
+    DATABASE_URL, it takes them through that Redis, RabbitMQ or Kafka, and needs nothing else.
 
     \b
     gnomon worker shop:app
     gnomon worker shop:app --processes 4 --slots 50
     gnomon worker shop:app --url https://gnomon.example.com
     gnomon worker shop:app --pipe rediss://redis.example.com
+    gnomon worker shop:app --pipe amqps://rabbitmq.example.com
     gnomon worker shop:app --reload
     """
     variables = _variables(ctx, slots, pipe, quiet=quiet)
