@@ -38,38 +38,28 @@ _OUTCOMES: dict[OutcomeKind, WorkerOutcome] = {
 def delivery_of(message: DeliveredTask, session: SessionOpened, now: float) -> Delivery:
     """The delivery, received at `now`, as the slots of a node know it. The policy of its retries
     stays with the gateway, which decides what follows from its outcome."""
-    given: str | None = message.correlation_id
-    if given is not None and (given == str(message.task_id) or not is_correlation_id(given)):
-        given = None
+    said = message.correlation_id
+    is_own = said.replace("-", "") == message.task_id.hex
+    given = None if is_own or not is_correlation_id(said) else said
     known = given is not None or message.traceparent is not None
     payload = bytes(message.payload)
     mode = _MODES.get(message.delivery, DeliveryMode.AT_MOST_ONCE)  # of one that is new: with care
     # A delivery asks by its mode; else it is one that was lost before.
     suspect = message.suspect or (message.asks and mode is DeliveryMode.AT_LEAST_ONCE)
+    # The first by position: names take as long as all the rest.
     return Delivery(
-        key=TaskKey(session.tenant_id, message.task_id),
-        fence=message.fence,
-        incarnation=session.session_id,
-        attempt=message.attempt,
-        retries_left=message.retries_left,
-        losses=1 if suspect else 0,
-        target=PythonTarget(message.function or message.task_type),
-        payload=None if payload == b"null" else payload,
-        payload_size=None,
-        timeout_seconds=message.timeout_seconds,
-        retry_policy=_NO_POLICY,
-        task_type=message.task_type,
-        lane=_LANES.get(message.priority, Lane.MEDIUM),
-        scheduled_for=message.scheduled_for.timestamp(),
-        start_by=now + message.start_within_seconds,
-        idempotency_key=message.idempotency_key,
-        expired=False,
-        mode=mode,
+        TaskKey(session.tenant_id, message.task_id), message.fence, session.session_id,
+        message.attempt, message.retries_left, 1 if suspect else 0,
+        PythonTarget(message.function or message.task_type),
+        None if payload == b"null" else payload, None, message.timeout_seconds, _NO_POLICY,
+        message.task_type, _LANES.get(message.priority, Lane.MEDIUM),
+        message.scheduled_for.timestamp(), now + message.start_within_seconds,
+        message.idempotency_key, False, mode,
         queue=message.queue,
         recurring=message.recurring,
         origin=Origin(given, message.traceparent) if known else None,
         workflow_node=message.workflow_node,
-    )
+    )  # fmt: skip
 
 
 def report_of(report: Report) -> WorkerReport:

@@ -19,6 +19,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.observe.events import Observer
 from gnomon.pipe.http.messages import (
+    MOST_HELD,
     MOST_REPORTS,
     MOST_SLOTS,
     Poll,
@@ -219,7 +220,7 @@ class Poller:
         """How many more deliveries may come now: none while nothing may start."""
         if self._worker.draining or not self._lease.is_trusted(self._clock.monotonic()):
             return 0
-        return min(max(0, self._pipe.room()), MOST_SLOTS)
+        return max(0, min(self._pipe.room(), MOST_SLOTS, MOST_HELD - len(self._held)))
 
     # The answer
 
@@ -227,7 +228,11 @@ class Poller:
         """Do what it says; gives whether that is anything new."""
         new = bool(answer.acknowledged or answer.begun or answer.deliveries or answer.command)
         new = new or answer.epoch != self._epoch
-        self._epoch = answer.epoch
+        if answer.epoch == self._epoch:
+            self._held.heard(len(poll.reports))
+        else:  # of another gateway, which has heard nothing yet
+            self._epoch = answer.epoch
+            self._held.say_all_again()
         self._progress.told(poll.progress)
         self._settle(answer)
         self.grants.answered(answer.begun)
@@ -259,7 +264,9 @@ class Poller:
         self._tell(taken_event(new, self._clock.now()))
 
     def _cancel(self, order: StopOrder) -> None:
-        delivery = self._held.delivery(TaskClaim(order.task_id, order.fence))
+        claim = TaskClaim(order.task_id, order.fence)
+        self._held.say_again(claim)
+        delivery = self._held.delivery(claim)
         if delivery is not None:
             preempted = order.reason == "preempted"
             kind = OutcomeKind.PREEMPTED if preempted else OutcomeKind.CANCELLED

@@ -52,7 +52,7 @@ class PollingWorker:
         self._told_to_drain = asyncio.Event()
         self._troubles = Troubles(clock, emit)
         held = HeldTasks(SuspectRoom(settings.targets.quarantine_processes, node.slots))
-        pipe = MemoryPipe(node.slots, lambda: None, node.prefetch)
+        pipe = MemoryPipe(node.slots, lambda: None, node.prefetch, settling=2 * node.batch)
         self.poller = Poller(
             session,
             pipe,

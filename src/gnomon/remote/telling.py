@@ -11,7 +11,7 @@ from itertools import starmap
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import VerdictKind
 from gnomon.model.tasks.lifecycle import State
-from gnomon.observe.counts import Counted, EndCount, EndKind, end_count
+from gnomon.observe.counts import Counted, EndCount, by_kind, end_count
 from gnomon.observe.events import TaskBatch, TaskSettled, TasksSettled, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import Delivery, Report
 
@@ -61,17 +61,20 @@ def _told(report: Report) -> TaskSettled:
 
 
 def _counted(reports: Sequence[Report]) -> Iterator[EndCount]:
-    kinds: dict[EndKind, list[float]] = {}
-    for report in reports:
-        delivery, outcome = report.delivery, report.outcome
-        kind = None if outcome is None else outcome.kind
-        internal = outcome is not None and outcome.is_own_failure
-        key = (
-            delivery.key.tenant_id, delivery.task_type, delivery.lane, False, kind, internal,
-            _presumed(kind)[1],
-        )  # fmt: skip
-        kinds.setdefault(key, []).append(report.seconds or 0.0)
-    return starmap(end_count, kinds.items())
+    deliveries = [report.delivery for report in reports]
+    outcomes = [report.outcome for report in reports]
+    kinds = [None if outcome is None else outcome.kind for outcome in outcomes]
+    columns = (
+        [d.key.tenant_id for d in deliveries],
+        [d.task_type for d in deliveries],
+        [d.lane for d in deliveries],
+        [False] * len(reports),
+        kinds,
+        [outcome is not None and outcome.is_own_failure for outcome in outcomes],
+        [_presumed(kind)[1] for kind in kinds],
+    )
+    spent = [report.seconds or 0.0 for report in reports]
+    return starmap(end_count, by_kind(columns, spent).items())
 
 
 def _presumed(kind: OutcomeKind | None) -> tuple[VerdictKind, State]:

@@ -5,10 +5,12 @@ import asyncio
 from uuid import UUID
 
 import msgspec
+import pytest
 from tests.unit.node.talking import Talk
 
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.remote.keyed_locks import KeyedLocks
+from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.http.http_pipe import AWAY_SECONDS
 from gnomon.testing.contracts.pipe import a_delivery
 
@@ -46,7 +48,7 @@ async def test_a_poll_of_before_counts_no_more() -> None:
     answer = talk.poll(4, reports=[delivery])  # overtaken
     assert (answer.acknowledged, answer.deliveries) == ([], [])
     assert await talk.reported() == []
-    assert delivery.key in talk.first.held
+    assert (delivery.key, delivery.fence) in talk.first.held
 
 
 async def test_nothing_follows_from_what_a_poll_of_another_epoch_holds() -> None:
@@ -55,7 +57,7 @@ async def test_nothing_follows_from_what_a_poll_of_another_epoch_holds() -> None
     talk.poll(1)
     answer = talk.poll(2, epoch="another")
     assert (answer.epoch, answer.deliveries, answer.cancel) == ("e", [], [])
-    assert delivery.key in talk.first.held
+    assert (delivery.key, delivery.fence) in talk.first.held
     assert talk.pipe.room() == 0
 
 
@@ -80,7 +82,7 @@ async def test_a_task_that_asks_is_granted_by_the_store_alone() -> None:
         assert talk.begun == [delivery.key]
         # What has begun is never delivered again, whatever its worker has forgotten.
         assert talk.poll(5).deliveries == []
-        assert delivery.key in talk.first.held
+        assert (delivery.key, delivery.fence) in talk.first.held
         running.cancel()
 
 
@@ -97,11 +99,36 @@ async def test_receipts_are_kept_while_their_reports_are_repeated_and_no_longer(
     assert talk.first.receipts == {}
 
 
-async def test_reports_of_what_is_not_there_fill_no_memory() -> None:
+async def test_a_report_that_was_heard_need_not_be_repeated() -> None:
     talk = Talk()
+    written, stale = talk.claimed(1), talk.claimed(2)
+    both = [written, stale]
+    talk.poll(1)
+    assert talk.poll(2, held=both, reports=both).acknowledged == []
+    assert talk.poll(3, held=both).cancel == [], "it is being written"
+    first, second = await talk.reported()
+    talk.written([first])
+    talk.written([second], accepted=False)
+    for number in (4, 5):  # an answer was lost
+        answer = talk.poll(number, held=both)
+        receipts = {each.task_id: each.accepted for each in answer.acknowledged}
+        assert receipts.get(written.key.id)
+    assert stale.key.id not in receipts
+    assert [each.task_id for each in answer.cancel] == [stale.key.id], "which its worker reports"
+    answer = talk.poll(6, held=[stale], reports=[stale])
+    assert [each.accepted for each in answer.acknowledged] == [False]
+    talk.poll(7)
+    assert talk.first.receipts == {}
+
+
+@pytest.mark.parametrize("epoch", ["e", "wrong"])
+async def test_reports_of_what_is_not_there_fill_no_memory(epoch: str) -> None:
+    talk = Talk()
+    held: list[Delivery] = []
     for number in range(20):
         made_up = [a_delivery(number * 100 + each) for each in range(1, 100)]
-        talk.poll(number, reports=made_up, epoch="wrong")
+        held += made_up
+        talk.poll(number, held=held, reports=made_up, epoch=epoch)
     assert len(talk.first.receipts) < 100
 
 
@@ -128,10 +155,10 @@ async def test_payloads_are_kept_until_a_worker_has_them_and_large_ones_not_at_a
     assert talk.pipe.loaded_bytes == 9000
     assert {bytes(d.payload)[:1] for d in talk.poll(1).deliveries} == {b'"', b"9"}
     assert talk.pipe.loaded_bytes == 0  # one who never comes back takes nothing from others
-    assert talk.first.held[large.key].delivery.payload is None
-    assert talk.first.held[small.key].delivery.payload == b'"x"'
+    assert talk.first.held[large.key, large.fence].delivery.payload is None
+    assert talk.first.held[small.key, small.fence].delivery.payload == b'"x"'
     talk.poll(2, held=[small])
-    assert talk.first.held[small.key].delivery.payload is None
+    assert talk.first.held[small.key, small.fence].delivery.payload is None
     # The large one has not arrived: it is released, and claimed anew.
     (report,) = await talk.reported()
     assert (report.delivery.key, report.outcome) == (large.key, None)

@@ -85,6 +85,27 @@ def test_a_delivery_is_held_until_its_report_is_acknowledged(
     assert (settled.refused, held.claims(), held.to_send(), tasks.fences) == ([], (), [], {})
 
 
+def test_a_report_is_sent_until_the_gateway_has_heard_it(held: HeldDeliveries) -> None:
+    first, second, third = (delivery() for _ in range(3))
+    held.take([first, second, third])
+    held.reported([Report(first), Report(second)])
+    sent = held.to_send()
+    held.reported([Report(third)])
+    held.heard(len(sent))
+    assert _ids(held.to_send()) == [third.key.id], "it may be heard, and not written yet"
+    assert (len(held.claims()), held.has_reports) == (3, True)
+    held.say_again(claim_of(first))
+    assert _ids(held.to_send()) == [third.key.id, first.key.id]
+    held.acknowledged([receipt(third)])
+    held.heard(len(held.to_send()))
+    held.say_all_again()
+    assert _ids(held.to_send()) == [first.key.id, second.key.id], "to another gateway"
+
+
+def _ids(messages: list[msgspec.Raw]) -> list[UUID]:
+    return [msgspec.json.decode(each, type=WorkerReport).task_id for each in messages]
+
+
 def test_a_later_claim_of_the_same_task_is_another(held: HeldDeliveries, tasks: HeldTasks) -> None:
     old = delivery(1)
     new = delivery(3, old.key.id)

@@ -145,7 +145,7 @@ class Adoption:
         meanwhile is never delivered again from here: that one may release it still, by a poll
         that came late."""
         key, fence = row.task.key, row.task.fence
-        if session.reporting.get(key) == fence:
+        if (key, fence) in session.reporting:
             return None
         departed = self._departed.get(key)
         if departed is not None and departed.delivery.fence == fence:

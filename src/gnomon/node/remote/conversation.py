@@ -6,7 +6,7 @@ does not bear it out, and is said again: so an answer may be lost, and nothing w
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from gnomon.clock import Clock
 from gnomon.model.fleet.pool import Pool
@@ -115,14 +115,24 @@ class Conversation:
     def _hear(self, session: WorkerSession, poll: Poll) -> None:
         tenant_id = session.tenant_id
         reported = {(TaskKey(tenant_id, r.task_id), r.fence): r for r in poll.reports}
-        # A worker reports until it has the receipt: of what it does not report, it has it.
-        session.receipts = {c: a for c, a in session.receipts.items() if c in reported}
-        session.said.clear()
-        if session.epoch == poll.epoch:
+        has = {(TaskKey(tenant_id, c.task_id), c.fence) for c in poll.held}
+        unheld = has.difference(session.held)  # reported before, or not its own any more
+        synced = session.epoch == poll.epoch
+        if synced:
             session.synced = True
-            self._compare(session, poll, reported)
+            self._forget_receipts(session, unheld, reported)
+            if len(has) - len(unheld) < len(session.held):
+                self._deliver_again(session, session.held.keys() - has - reported.keys())
+            self._order_stops(session, unheld.difference(reported))
+        else:  # it does not know what is said here: it reports all again
+            known = session.receipts.items()
+            session.receipts = {c: accepted for c, accepted in known if accepted or c in reported}
+        session.said.clear()
+        now = self._clock.seconds()
         for claimed, report in reported.items():
-            self._report(session, claimed, report)
+            self._report(session, claimed, report, now)
+        if synced:
+            self._confirm(session)
         asked = {(TaskKey(tenant_id, c.task_id), c.fence) for c in poll.begin}
         for claimed in session.grants.keys() - asked:
             del session.grants[claimed]
@@ -130,72 +140,76 @@ class Conversation:
         for claimed in asked - session.grants.keys() - session.asking:
             self._ask(session, claimed)
         for each in poll.progress:
-            execution = session.held.get(TaskKey(tenant_id, each.task_id))
-            if execution is not None and execution.delivery.fence == each.fence:
+            execution = session.held.get((TaskKey(tenant_id, each.task_id), each.fence))
+            if execution is not None:
                 execution.progress = (each.fraction, progress_text(each.message))
 
-    def _compare(
-        self, session: WorkerSession, poll: Poll, reported: dict[Claimed, WorkerReport]
+    def _forget_receipts(
+        self, session: WorkerSession, unheld: set[Claimed], reported: Container[Claimed]
     ) -> None:
-        """Deliver again what has not reached the worker, and stop what is not its own any more."""
-        tenant_id = session.tenant_id
-        has = {(TaskKey(tenant_id, c.task_id), c.fence) for c in poll.held}
-        lost = [
-            execution
-            for key, execution in session.held.items()
-            if not execution.begun
-            and (key, execution.delivery.fence) not in has
-            and (key, execution.delivery.fence) not in reported
-        ]
-        for key, execution in session.held.items():
-            claimed = key, execution.delivery.fence
-            if not execution.adopted and claimed in has and claimed not in reported:
-                self.pipe.forget_payload(execution)
+        """A worker has the receipt of what it neither holds nor reports any more. It is told once
+        that a report was refused: what it holds all the same is lost."""
+        session.receipts = {
+            claimed: accepted
+            for claimed, accepted in session.receipts.items()
+            if claimed in reported
+            or (claimed in unheld and (accepted or claimed not in session.said))
+        }
+
+    def _deliver_again(self, session: WorkerSession, missing: set[Claimed]) -> None:
+        """Deliver again what has not reached the worker."""
+        lost = [e for claimed, e in session.held.items() if claimed in missing and not e.begun]
         for execution in lost:
             self.pipe.drop(session, execution)
             if execution.adopted:
                 self.pipe.report(Report(execution.delivery))
-        known = [execution.delivery for execution in lost if not execution.adopted]
-        if known:
-            self.pipe.redeliver(session, known)
-        session.orders = {
-            claimed: "lost"
-            for claimed in has
-            if claimed not in session.receipts
-            and claimed not in reported
-            and not session.knows(*claimed)
-        }
-        for key, execution in session.held.items():
-            if execution.stop is not None:
-                session.orders[key, execution.delivery.fence] = execution.stop
-        again = self._may_say_again(session.orders_said_at)
-        session.unsaid_orders = bool(session.orders) and (again or session.unsaid_orders)
+        again = [execution.delivery for execution in lost if not execution.adopted]
+        if again:
+            self.pipe.redeliver(session, again)
 
-    def _report(self, session: WorkerSession, claimed: Claimed, report: WorkerReport) -> None:
-        key, fence = claimed
-        if session.reporting.get(key) == fence or session.receipts.get(claimed):
+    def _order_stops(self, session: WorkerSession, unheld: set[Claimed]) -> None:
+        """Stop what is to end, and what the worker has and is not its own any more."""
+        written = [claimed for claimed, accepted in session.receipts.items() if accepted]
+        lost = unheld.difference(session.reporting).difference(written)
+        session.orders = dict.fromkeys(lost, "lost")
+        stopped = {c: e.stop for c, e in session.held.items() if e.stop is not None}
+        session.orders |= stopped
+        due = self._may_say_again(session.orders_said_at)
+        session.unsaid_orders = bool(session.orders) and (due or session.unsaid_orders)
+
+    def _confirm(self, session: WorkerSession) -> None:
+        """What was delivered, and is not on its way any more, has reached the worker."""
+        for claimed in session.unconfirmed:
+            execution = session.held.get(claimed)
+            if execution is not None and not execution.adopted:
+                self.pipe.forget_payload(execution)
+        session.unconfirmed.clear()
+
+    def _report(
+        self, session: WorkerSession, claimed: Claimed, report: WorkerReport, now: float
+    ) -> None:
+        if claimed in session.reporting or session.receipts.get(claimed):
             return  # heard before: it is being written, or its receipt is about to be said
-        execution = session.held.get(key) or self.pipe.recall(session, claimed)
-        if execution is None or execution.delivery.fence != fence:
+        execution = session.held.get(claimed) or self.pipe.recall(session, claimed)
+        if execution is None:
             if claimed not in session.receipts:
                 session.receipts[claimed] = False
                 self.pipe.refused += 1
             return
         self.pipe.drop(session, execution)
-        session.reporting[key] = fence
+        session.reporting.add(execution.claimed)
         outcome = outcome_of(report, execution)
         if outcome is None:
             self.pipe.report(Report(execution.delivery))
             return
-        times = times_of(report, execution, self._clock.seconds())
+        times = times_of(report, execution, now)
         made = Report(execution.delivery, outcome, *times)
         self._gate.called(made)
         self.pipe.report(made)
 
     def _ask(self, session: WorkerSession, claimed: Claimed) -> None:
-        key, fence = claimed
-        execution = session.held.get(key)
-        if execution is None or execution.delivery.fence != fence:
+        execution = session.held.get(claimed)
+        if execution is None:
             session.grants[claimed] = False
             session.unsaid_grants = True
             return
@@ -274,15 +288,16 @@ class Conversation:
         return answer
 
     def _deliver(self, session: WorkerSession) -> list[DeliveredTask]:
-        now = self._clock.seconds()
+        now, is_open = self._clock.seconds(), self._gate.is_open(session)
         deliveries: list[DeliveredTask] = []
         for delivery in self.pipe.deliver(session, self._answer_bytes):
-            barred = self._gate.barred(session, delivery, now)
+            barred = self._gate.barred(delivery, now, is_open=is_open)
             if barred is not None:
                 self.pipe.report(barred)
                 continue
             execution = RemoteExecution(delivery, now, gives_way=gives_way(delivery))
             self.pipe.hold(session, execution)
+            session.unconfirmed.add(execution.claimed)
             deliveries.append(delivered_task(delivery, now))
         return deliveries
 

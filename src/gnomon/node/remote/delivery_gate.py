@@ -21,18 +21,17 @@ class DeliveryGate:
         self._lease = lease
         self._clock = clock
 
-    def barred(self, session: WorkerSession, delivery: Delivery, now: float) -> Report | None:
+    def is_open(self, session: WorkerSession) -> bool:
+        """Whether anything may go to it now."""
+        monotonic = self._clock.monotonic()
+        return session.trusted_until >= monotonic and self._lease.is_trusted(monotonic)
+
+    def barred(self, delivery: Delivery, now: float, *, is_open: bool) -> Report | None:
         """Its report, where it may not go."""
         refused = self._refusal(delivery)
         if refused is not None:
             return Report(delivery, refused, now, now)
-        monotonic = self._clock.monotonic()
-        if (
-            delivery.start_by < now
-            or session.trusted_until < monotonic
-            or not self._lease.is_trusted(monotonic)
-            or not self._checks.may_call(delivery)
-        ):
+        if not is_open or delivery.start_by < now or not self._checks.may_call(delivery):
             return Report(delivery)
         return None
 

@@ -1,7 +1,8 @@
 """The messages between a gateway and its remote workers: the worker protocol, as JSON.
 
 `docs/reference/worker-protocol.md` has their JSON Schemas. Requests refuse unknown fields; a worker
-ignores those of answers.
+ignores those of answers. Those that there are thousands of are not tracked by the garbage collector
+(`gc=False`): none can be part of a cycle.
 """
 
 from datetime import datetime
@@ -57,7 +58,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     epoch: str
 
 
-class TaskClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TaskClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False, cache_hash=True):
     """One claim of one task."""
 
     task_id: UUID
@@ -65,7 +66,12 @@ class TaskClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerReport(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
 ):
     """What became of a delivery; `released`: it was not started."""
 
@@ -105,7 +111,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     progress: Annotated[tuple[WorkerProgress, ...], Meta(max_length=MOST_REPORTS)] = ()
 
 
-class DeliveredTask(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveredTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A claimed task on its way to a worker: all that an execution needs."""
 
     task_id: UUID
@@ -131,7 +137,7 @@ class DeliveredTask(msgspec.Struct, frozen=True, kw_only=True):
     workflow_node: str | None = None  # of the run that it is in: it may spawn
 
 
-class ReportReceipt(msgspec.Struct, frozen=True):
+class ReportReceipt(msgspec.Struct, frozen=True, gc=False):
     """A report is written; or its claim was stale, and nothing was."""
 
     task_id: UUID

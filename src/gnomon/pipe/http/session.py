@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from uuid import UUID
 
+import msgspec
+
 from gnomon.model.fleet.pool import Pool
 from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
@@ -32,19 +34,20 @@ class DeliveryQueue(OrderedDict[Claimed, Delivery]):
         return next(iter(self.values()))
 
 
-class RemoteExecution:
+class RemoteExecution(msgspec.Struct, eq=False, gc=False):
     """A task that was delivered to a session and is not reported."""
 
-    __slots__ = ("adopted", "begun", "delivery", "gives_way", "progress", "started_at", "stop")
+    delivery: Delivery
+    started_at: float  # when it was delivered, in seconds since the epoch
+    gives_way: bool  # to a CRITICAL one
+    adopted: bool = False  # from another gateway, or large: its payload is not known here
+    begun: bool = False  # by consent of the store
+    stop: StopReason | None = None
+    progress: tuple[float, str | None] | None = None
 
-    def __init__(self, delivery: Delivery, started_at: float, *, gives_way: bool) -> None:
-        self.delivery = delivery
-        self.gives_way = gives_way  # to a CRITICAL one
-        self.started_at = started_at  # when it was delivered, in seconds since the epoch
-        self.adopted = False  # from another gateway, or large: its payload is not known here
-        self.begun = False  # by consent of the store
-        self.stop: StopReason | None = None
-        self.progress: tuple[float, str | None] | None = None
+    @property
+    def claimed(self) -> Claimed:
+        return self.delivery.key, self.delivery.fence
 
 
 class WorkerSession:
@@ -83,9 +86,10 @@ class WorkerSession:
         # Deliveries
         self.urgent = DeliveryQueue()
         self.others = DeliveryQueue()
-        self.held: dict[TaskKey, RemoteExecution] = {}
+        self.held: dict[Claimed, RemoteExecution] = {}
+        self.unconfirmed: set[Claimed] = set()  # of these, by the last answers
         # Reports
-        self.reporting: dict[TaskKey, int] = {}  # received, and not written
+        self.reporting: set[Claimed] = set()  # received, and not written
         self.receipts: dict[Claimed, bool] = {}  # written or refused, to be said
         self.said: set[Claimed] = set()  # receipts that some answer had
         # Grants
@@ -119,13 +123,6 @@ class WorkerSession:
     def is_empty(self) -> bool:
         """Whether its worker has nothing to do, and nothing is on its way."""
         return not (self.held or self.reporting or self.taken or self.queued)
-
-    def knows(self, key: TaskKey, fence: int) -> bool:
-        """Whether this claim is its own, from its delivery to its settlement."""
-        held = self.held.get(key)
-        if held is not None and held.delivery.fence == fence:
-            return True
-        return self.reporting.get(key) == fence
 
     def undelivered(self) -> Iterator[Delivery]:
         yield from self.urgent.values()
