@@ -66,20 +66,14 @@ def report_of(report: Report) -> WorkerReport:
     """The report as the gateway is told it."""
     delivery, outcome = report.delivery, report.outcome
     if outcome is None:
-        return WorkerReport(task_id=delivery.key.id, fence=delivery.fence, outcome="released")
+        return WorkerReport(delivery.key.id, delivery.fence, "released")
     return WorkerReport(
-        task_id=delivery.key.id,
-        fence=delivery.fence,
-        outcome=_outcome(outcome),
-        started_at=_moment(report.started_at),
-        finished_at=_moment(report.finished_at),
-        result=msgspec.UNSET if outcome.result is None else msgspec.Raw(outcome.result.encode()),
-        error=outcome.error,
-        traceback=outcome.traceback,
-        retryable=outcome.retryable,
-        retry_after_seconds=outcome.retry_after,
-        spawns=() if outcome.spawns is None else _parts(outcome.spawns),
-    )
+        delivery.key.id, delivery.fence, _outcome(outcome), _moment(report.started_at),
+        _moment(report.finished_at),
+        msgspec.UNSET if outcome.result is None else msgspec.Raw(outcome.result.encode()),
+        outcome.error, outcome.traceback, outcome.retryable, outcome.retry_after,
+        () if outcome.spawns is None else _parts(outcome.spawns),
+    )  # fmt: skip
 
 
 def _parts(spawns: str) -> tuple[msgspec.Raw, ...]:

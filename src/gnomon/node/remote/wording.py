@@ -24,29 +24,16 @@ def delivered_task(delivery: Delivery, now: float) -> DeliveredTask:
     """A delivery as its worker gets it, at `now`."""
     target, origin = delivery.target, delivery.origin
     assert isinstance(target, PythonTarget), "a session handles nothing else"
+    # By position: names take as long as all the rest.
     return DeliveredTask(
-        task_id=delivery.key.id,
-        fence=delivery.fence,
-        tenant_id=delivery.key.tenant_id,
-        task_type=delivery.task_type,
-        function=target.function,
-        attempt=delivery.attempt,
-        retries_left=delivery.retries_left,
-        payload=_NULL if delivery.payload is None else msgspec.Raw(delivery.payload),
-        timeout_seconds=delivery.timeout_seconds,
-        start_within_seconds=max(0.0, delivery.start_by - now),
-        asks=delivery.asks,
-        delivery=delivery.mode.value,
-        priority=delivery.lane.name,
-        queue=delivery.queue,
-        idempotency_key=delivery.idempotency_key,
-        correlation_id=delivery.correlation_id,
-        scheduled_for=delivery.execute_at,
-        recurring=delivery.recurring,
-        suspect=delivery.losses > 0,
-        traceparent=None if origin is None else origin.traceparent,
-        workflow_node=delivery.workflow_node,
-    )
+        delivery.key.id, delivery.fence, delivery.key.tenant_id, delivery.task_type,
+        target.function, delivery.attempt, delivery.retries_left,
+        _NULL if delivery.payload is None else msgspec.Raw(delivery.payload),
+        delivery.timeout_seconds, max(0.0, delivery.start_by - now), delivery.asks,
+        delivery.mode.value, delivery.lane.name, delivery.queue, delivery.idempotency_key,
+        delivery.correlation_id, delivery.execute_at, delivery.recurring, delivery.losses > 0,
+        None if origin is None else origin.traceparent, delivery.workflow_node,
+    )  # fmt: skip
 
 
 def check_poll(poll: Poll) -> None:
@@ -120,13 +107,14 @@ def times_of(report: WorkerReport, execution: RemoteExecution, now: float) -> tu
     """When it began and ended, by our own clock: that of a worker may be wrong, but it knows how
     long it took."""
     earliest = min(execution.started_at, now)
-    if report.started_at is None or report.finished_at is None:
+    began, ended = report.started_at, report.finished_at
+    if began is None or ended is None:
         return earliest, now
-    took = (report.finished_at - report.started_at).total_seconds()
-    finished = report.finished_at.timestamp()
+    finished = ended.timestamp()
     if not earliest <= finished <= now:
         finished = now
-    return max(earliest, finished - max(0.0, took)), finished
+    started = finished - (ended - began).total_seconds()
+    return min(max(earliest, started), finished), finished
 
 
 def progress_text(message: str | None) -> str | None:

@@ -197,6 +197,7 @@ class HttpPipe:
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         changed: set[WorkerSession] = set()
+        queued: set[WorkerSession] = set()
         for delivery in deliveries:
             taken = self._taken.pop(delivery.key, None)
             if taken is not None:
@@ -213,8 +214,11 @@ class HttpPipe:
                 self.lacks.set()
             else:
                 self._queue(session, delivery)
+                queued.add(session)
         for each in changed:
             self.count(each)
+        for each in queued:
+            self._on_news(each)
 
     def _fits(self, session: WorkerSession, delivery: Delivery) -> bool:
         if delivery.key in self._suspects:
@@ -236,6 +240,7 @@ class HttpPipe:
         self.loaded_bytes += size
         self._queue(session, delivery)
         self.count(session)
+        self._on_news(session)
 
     def not_loaded(self, session: WorkerSession, report: Report) -> None:
         """It could not be read."""
@@ -246,7 +251,6 @@ class HttpPipe:
     def _queue(self, session: WorkerSession, delivery: Delivery) -> None:
         urgent = delivery.lane is Lane.CRITICAL
         (session.urgent if urgent else session.others).append(delivery)
-        self._on_news(session)
 
     def deliver(self, session: WorkerSession, most_bytes: int) -> list[Delivery]:
         """What waits for a session, up to its offer, and to so many bytes of payloads: it is on its

@@ -66,12 +66,7 @@ class TaskClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
 
 
 class WorkerReport(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
     """What became of a delivery; `released`: it was not started."""
 
@@ -111,7 +106,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     progress: Annotated[tuple[WorkerProgress, ...], Meta(max_length=MOST_REPORTS)] = ()
 
 
-class DeliveredTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DeliveredTask(msgspec.Struct, frozen=True, gc=False):
     """A claimed task on its way to a worker: all that an execution needs."""
 
     task_id: UUID
