@@ -20,7 +20,8 @@ def make() -> Path | None:
     if not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
         return None
     for left in _MEMORY.glob(f"{_OWNED_BY}*"):  # by runs that were killed
-        if not Path("/proc", left.name.removeprefix(_OWNED_BY).partition("-")[0]).exists():
+        owner = left.name.removeprefix(_OWNED_BY).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():  # others have their own names
             shutil.rmtree(left, ignore_errors=True)
     if shutil.disk_usage(_MEMORY).free < _ROOM:
         return None
