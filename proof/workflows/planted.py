@@ -35,9 +35,14 @@ class PlantedBug(NamedTuple):
 PLANTED = (
     PlantedBug(
         "asks whether an edge is left, instead of counting",
-        "WHEN v_node.rule = 0 THEN v_node.waits = 0 AND v_node.succeeded = v_node.parents",
-        """WHEN v_node.rule = 0 THEN v_node.failed = 0 AND NOT EXISTS (
+        "WHEN v_node.rule = 0 THEN v_waits = 0 AND v_succeeded = v_node.parents",
+        """WHEN v_node.rule = 0 THEN v_failed = 0 AND NOT EXISTS (
             SELECT FROM gnomon.workflow_edge AS x WHERE x.child_id = v_node.task_id)""",
+    ),
+    PlantedBug(
+        "counts from what another settlement is changing",
+        "FOR NO KEY UPDATE\n        ) AS n",
+        ") AS n",
     ),
     PlantedBug(
         "an edge is used more than once",
@@ -67,7 +72,7 @@ PLANTED = (
     ),
     PlantedBug(
         "a mapped node starts its children with its first element",
-        "v_node.elements IS NOT NULL THEN v_node.waits = 0",
+        "v_node.elements IS NOT NULL THEN v_waits = 0",
         "v_node.elements IS NOT NULL THEN true",
     ),
     PlantedBug(
