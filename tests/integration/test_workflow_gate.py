@@ -43,6 +43,13 @@ def test_every_statement_that_ends_tasks_passes_the_gate() -> None:
     assert ending() - calls == BY_TRIGGER.keys(), "call gnomon.pass_nodes, or say why not"
 
 
+def test_who_keeps_the_trigger_from_firing_passes_the_gate() -> None:
+    """gnomon.counts_members says that nodes are passed, too: see the triggers on gnomon.task."""
+    silent = {name for name in statements() if "counts_members" in query(name)}
+    assert silent
+    assert all("gnomon.pass_nodes(" in query(name) for name in silent)
+
+
 @pytest.fixture
 async def run(database: Database, clock: SystemClock) -> ComparedRun:
     graph = {

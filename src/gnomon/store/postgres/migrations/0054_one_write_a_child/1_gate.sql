@@ -99,19 +99,16 @@ BEGIN
         SELECT c.tenant_id, c.task_id, c.ended, c.succeeded AS now_succeeded, c.failed AS now_failed, n.*
         FROM counted AS c
         CROSS JOIN LATERAL (
-            SELECT w.run_id, w.node, w.rule, w.parents, w.waits, w.succeeded, w.failed, w.decided, w.step,
+            SELECT w.run_id, w.node, w.rule, w.parents, w.waits, w.succeeded, w.failed, w.decided,
                 w.template IS NOT NULL AS templated, w.compensates, w.elements
             FROM gnomon.workflow_node AS w
             WHERE w.tenant_id = c.tenant_id AND w.task_id = c.task_id
             FOR NO KEY UPDATE
         ) AS n
     LOOP
-        v_step := v_node.step;
         IF v_node.ended = 0 THEN
-            IF v_step = 0 THEN
-                UPDATE gnomon.workflow_node AS n SET step = 3
-                WHERE n.tenant_id = v_node.tenant_id AND n.task_id = v_node.task_id;
-            END IF;
+            UPDATE gnomon.workflow_node AS n SET step = 3
+            WHERE n.tenant_id = v_node.tenant_id AND n.task_id = v_node.task_id AND n.step = 0;
             v_left := v_node.tenant_id;
             CONTINUE;
         END IF;
@@ -125,6 +122,7 @@ BEGIN
             ELSE v_succeeded > 0
         END;
         v_decided := v_node.decided OR v_ready OR v_waits = 0;
+        v_step := NULL;  -- as it is
         id := NULL;
         IF v_node.decided OR NOT v_decided THEN
             NULL;  -- it is only counted
@@ -193,7 +191,8 @@ BEGIN
             END IF;
         END IF;
         UPDATE gnomon.workflow_node AS n
-        SET waits = v_waits, succeeded = v_succeeded, failed = v_failed, decided = v_decided, step = v_step
+        SET waits = v_waits, succeeded = v_succeeded, failed = v_failed, decided = v_decided,
+            step = coalesce(v_step, n.step)
         WHERE n.tenant_id = v_node.tenant_id AND n.task_id = v_node.task_id;
         IF id IS NOT NULL THEN
             RETURN NEXT;
