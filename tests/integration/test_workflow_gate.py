@@ -129,3 +129,28 @@ async def test_two_that_end_the_last_two_parents_at_once_start_the_child(
     run.model.cancel("b")
     await run.compare("both")
     assert run.model.is_over
+
+
+async def test_a_node_that_is_counted_and_leaves_edges_keeps_both(
+    database: Database, clock: SystemClock, connection: "asyncpg.Connection[Any]"
+) -> None:
+    """One batch ends a node and another that it came after, with more edges than are used at once."""
+    graph = {
+        "a": GraphNode(),
+        "late": GraphNode(),
+        "b": GraphNode(("a", "late"), When.ANY_SUCCEEDED),
+        "c": GraphNode(("b",)),
+        "d": GraphNode(("b",)),
+    }
+    run = ComparedRun(database, graph, clock, await joined(database))
+    await run.begin()
+    for names, most in ((["a"], 2000), (["late", "b"], 3)):
+        await connection.execute(
+            "SELECT gnomon.pass_nodes($1, $2, $3, '{}', $4)",
+            [DEFAULT_TENANT] * len(names), [run.ids[name] for name in names], [10] * len(names), most,
+        )  # fmt: skip
+    row = await connection.fetchrow(
+        "SELECT waits, succeeded, step FROM gnomon.workflow_node WHERE task_id = $1", run.ids["b"]
+    )
+    assert row is not None
+    assert tuple(row) == (0, 2, 3)
