@@ -134,7 +134,7 @@ async def test_two_that_end_the_last_two_parents_at_once_start_the_child(
 async def test_a_node_that_is_counted_and_leaves_edges_keeps_both(
     database: Database, clock: SystemClock, connection: "asyncpg.Connection[Any]"
 ) -> None:
-    """One batch ends a node and another that it came after, with more edges than are used at once."""
+    """A batch ends a node and one that it came after, and not all of their edges are used."""
     graph = {
         "a": GraphNode(),
         "late": GraphNode(),
@@ -145,10 +145,11 @@ async def test_a_node_that_is_counted_and_leaves_edges_keeps_both(
     run = ComparedRun(database, graph, clock, await joined(database))
     await run.begin()
     for names, most in ((["a"], 2000), (["late", "b"], 3)):
+        tenants, states = [DEFAULT_TENANT] * len(names), [10] * len(names)
+        ids = [run.ids[name] for name in names]
         await connection.execute(
-            "SELECT gnomon.pass_nodes($1, $2, $3, '{}', $4)",
-            [DEFAULT_TENANT] * len(names), [run.ids[name] for name in names], [10] * len(names), most,
-        )  # fmt: skip
+            "SELECT gnomon.pass_nodes($1, $2, $3, '{}', $4)", tenants, ids, states, most
+        )
     row = await connection.fetchrow(
         "SELECT waits, succeeded, step FROM gnomon.workflow_node WHERE task_id = $1", run.ids["b"]
     )
