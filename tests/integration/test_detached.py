@@ -36,8 +36,8 @@ LONG_AGO = NOON - 90 * DAY
 
 
 @pytest.fixture
-async def another(empty_dsn: str, fresh: Connection) -> AsyncIterator[Connection]:
-    opened = await connected(empty_dsn)
+async def another(unpartitioned_dsn: str, fresh: Connection) -> AsyncIterator[Connection]:
+    opened = await connected(unpartitioned_dsn)
     yield opened
     await opened.close()
 
