@@ -232,7 +232,7 @@ def remote(
     flight: Annotated[int, typer.Option(min=0, help="On one worker at once; 0: none.")] = 10_000,
     sessions: Annotated[int, typer.Option(min=0, help="Open at once; 0: none.")] = 2_000,
     seconds: Annotated[float, typer.Option(min=1, help="That they are open.")] = 60.0,
-    pipes: Annotated[str, typer.Option(help="Brokers, by commas.")] = "redis,rabbitmq,kafka",
+    pipes: Annotated[str, typer.Option(help="Of redis, rabbitmq, kafka, by commas.")] = "redis",
     json: Json = None,
 ) -> None:
     """Measure workers without a database beside those with one, and many idle sessions."""

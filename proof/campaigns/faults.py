@@ -67,6 +67,7 @@ _OF_WORKERS = 0.6  # how often a remote worker, where there are any
 _TWO, _ALL = 0.06, 0.02  # how often a kill takes two nodes, or all
 _BOTH = 0.2  # how often a kill takes a remote worker and a gateway
 _COMING_BACK = 2.5  # seconds that a process needs after its fault
+_STARTING = {"rabbitmq_kill": 25.0, "kafka_kill": 25.0}  # and that these need to start
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +205,7 @@ class _Planner:
     ) -> list[Planned]:
         amount, point = self._amount(kind), ""
         for victim in victims:
-            self._busy[victim] = at + seconds + _COMING_BACK
+            self._busy[victim] = at + seconds + _STARTING.get(kind, _COMING_BACK)
         if kind == "crash_point":
             point = self._chance.choice(self._points(victims[0]))
         return [

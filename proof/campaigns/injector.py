@@ -121,7 +121,7 @@ class Injector:
         return True, f"down for {planned.seconds:.1f} s"
 
     async def _pause_broker(self, planned: Planned) -> tuple[bool, str]:
-        self._world.pause_broker()
+        await self._world.pause_broker()
         try:
             await asyncio.sleep(planned.seconds)
         finally:

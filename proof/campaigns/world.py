@@ -95,6 +95,7 @@ class World:
         self.leaving: set[str] = set()  # API processes that no worker is led to
         self._restarts: dict[str, float] = {}  # when to start what has ended (monotonic)
         self._one_at_a_time = asyncio.Lock()  # who stops and starts PostgreSQL
+        self._broker_starts = asyncio.Lock()  # and the broker of a pipe
 
     async def __aenter__(self) -> Self:
         try:
@@ -213,9 +214,10 @@ class World:
     async def restart_broker(self, down: float) -> None:
         """`kill -9`, and start it without data after so many seconds."""
         assert self.broker is not None
-        self.broker.kill()
-        await asyncio.sleep(down)
-        await asyncio.to_thread(self.broker.restart)
+        async with self._broker_starts:
+            self.broker.kill()
+            await asyncio.sleep(down)
+            await asyncio.to_thread(self.broker.restart)
 
     def cut_broker(self) -> int:
         """Close all connections to it, or all of workers; gives how many there were."""
@@ -227,15 +229,18 @@ class World:
 
     async def fill_broker(self, *, full: bool) -> None:
         assert self.broker is not None
-        await asyncio.to_thread(self.broker.fill, full=full)
+        async with self._broker_starts:
+            await asyncio.to_thread(self.broker.fill, full=full)
 
-    def pause_broker(self) -> None:
+    async def pause_broker(self) -> None:
         assert self.broker is not None
-        self.broker.send(signal.SIGSTOP)
+        async with self._broker_starts:
+            self.broker.send(signal.SIGSTOP)
 
     async def heal_broker(self) -> None:
         if self.broker is not None:
-            self.broker.send(signal.SIGCONT)
+            async with self._broker_starts:
+                self.broker.send(signal.SIGCONT)
             await self.fill_broker(full=False)
 
     async def unsettled(self) -> int:

@@ -6,75 +6,40 @@ campaigns without the bugs (`--control`) must find nothing.
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from proof.campaigns import ledger, patches
 from proof.campaigns.campaign import run
 from proof.campaigns.checker import Kind
-from proof.campaigns.faults import POSTGRES, Planned
-from proof.campaigns.load import Mix
+from proof.campaigns.faults import POSTGRES
+from proof.campaigns.mutant import Mutant, fault_of, mix_of, setup_of
 from proof.campaigns.progress import Progress
+from proof.campaigns.remote_zoo import REMOTE_ZOO
 from proof.campaigns.setup import Result, Setup
 
 PAGE = ledger.ROOT / "docs" / "proof" / "zoo.md"
 _SEEDS = 3  # that are tried until a bug is found
 
 
-class Mutant(msgspec.Struct, frozen=True, kw_only=True):
-    """A planted bug, and what brings it to light."""
-
-    broken: str  # what is
-    provoked_by: str
-    found_by: tuple[Kind, ...]  # any of these
-    setup: Setup
-
-
-def _mix(**shares: object) -> Mix:
-    """Calls and functions at least once, and nothing out of the ordinary but what is asked for."""
-    plain = {
-        "modes": {"at_least_once": 1.0},
-        "targets": {"webhook": 1.0, "function": 1.0},
-        "late_commit": 0.0,
-        "failing": 0.0,
-        "doomed": 0.0,
-        "changed": 0.0,
-    }
-    return msgspec.convert(plain | shares, Mix)
-
-
-def _fault(kind: str, victim: str, at: float, seconds: float = 0.0, **more: object) -> Planned:
-    fields = {"kind": kind, "victim": victim, "at": at, "seconds": seconds, **more}
-    return msgspec.convert(fields, Planned)
-
-
-def _setup(seconds: float, faults: Sequence[Planned] = (), **more: object) -> Setup:
-    fields: dict[str, object] = {"mix": _mix(), "rate": 30.0, "settle_seconds": 40.0, **more}
-    return Setup(name="zoo", seconds=seconds, faults=list(faults), **fields)  # type: ignore[arg-type]
-
-
-_LONG = _mix(targets={"webhook": 1.0}, longest_run=4.0)
-_AT_MOST_ONCE = _mix(modes={"at_most_once": 1.0}, longest_run=1.5)
+_LONG = mix_of(targets={"webhook": 1.0}, longest_run=4.0)
+_AT_MOST_ONCE = mix_of(modes={"at_most_once": 1.0}, longest_run=1.5)
 _DEATHS = (
-    _fault("crash_point", "node-1", 4.0, 5.0, point="after_call"),
-    _fault("kill", "node-2", 7.0, 1.0),
-    _fault("crash_point", "node-3", 10.0, 5.0, point="before_settle"),
+    fault_of("crash_point", "node-1", 4.0, 5.0, point="after_call"),
+    fault_of("kill", "node-2", 7.0, 1.0),
+    fault_of("crash_point", "node-3", 10.0, 5.0, point="before_settle"),
 )
-
-_REMOTE: dict[str, Any] = {"workers": 3, "apis": 2, "nodes": 1, "lease": 3.0}
-_HANDLED = {"function": 1.0}
 
 ZOO: dict[str, Mutant] = {
     "settle-without-fence": Mutant(
         broken="a settlement checks neither fence nor node",
         provoked_by="a node cut off beyond its lease, then the ones that took over killed",
         found_by=(Kind.STALE_FENCE, Kind.LOST),
-        setup=_setup(
+        setup=setup_of(
             16.0,
             [
-                _fault("black_hole", "node-1", 4.0, 5.0),
-                _fault("kill", "node-2", 9.6, 1.0),
-                _fault("kill", "node-3", 9.6, 1.0),
+                fault_of("black_hole", "node-1", 4.0, 5.0),
+                fault_of("kill", "node-2", 9.6, 1.0),
+                fault_of("kill", "node-3", 9.6, 1.0),
             ],
             mix=_LONG,
             rate=50.0,
@@ -84,40 +49,40 @@ ZOO: dict[str, Mutant] = {
         broken="a run completed in its handler's transaction checks neither fence nor node",
         provoked_by="a node stopped beyond its lease",
         found_by=(Kind.STALE_FENCE, Kind.DUPLICATE_EFFECT),
-        setup=_setup(
+        setup=setup_of(
             15.0,
-            [_fault("pause", "node-1", 4.0, 4.5), _fault("pause", "node-2", 10.0, 4.5)],
-            mix=_mix(targets={"effect": 1.0}, longest_run=4.0),
+            [fault_of("pause", "node-1", 4.0, 4.5), fault_of("pause", "node-2", 10.0, 4.5)],
+            mix=mix_of(targets={"effect": 1.0}, longest_run=4.0),
         ),
     ),
     "renew-resurrects": Mutant(
         broken="a node that was declared dead may renew its lease",
         provoked_by="a node stopped beyond its lease",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(12.0, [_fault("pause", "node-1", 4.0, 5.0)]),
+        setup=setup_of(12.0, [fault_of("pause", "node-1", 4.0, 5.0)]),
     ),
     "ack-before-commit": Mutant(
         broken="the API answers, and stores afterwards",
         provoked_by="PostgreSQL crashing, the API killed",
         found_by=(Kind.LOST,),
-        setup=_setup(
+        setup=setup_of(
             14.0,
             [
-                _fault("postgres_immediate", POSTGRES, 4.0, 0.3),
-                _fault("kill", "api-1", 8.0, 0.5),
-                _fault("postgres_immediate", POSTGRES, 11.0, 0.3),
+                fault_of("postgres_immediate", POSTGRES, 4.0, 0.3),
+                fault_of("kill", "api-1", 8.0, 0.5),
+                fault_of("postgres_immediate", POSTGRES, 11.0, 0.3),
             ],
-            mix=_mix(single=1.0),
+            mix=mix_of(single=1.0),
         ),
     ),
     "commit-not-awaited": Mutant(
         broken="commits are answered before they are on disk (synchronous_commit off)",
         provoked_by="PostgreSQL crashing",
         found_by=(Kind.LOST,),
-        setup=_setup(
+        setup=setup_of(
             15.0,
-            [_fault("postgres_immediate", POSTGRES, at, 0.2) for at in (4.0, 8.0, 12.0)],
-            mix=_mix(single=1.0),
+            [fault_of("postgres_immediate", POSTGRES, at, 0.2) for at in (4.0, 8.0, 12.0)],
+            mix=mix_of(single=1.0),
             rate=60.0,
         ),
     ),
@@ -125,29 +90,29 @@ ZOO: dict[str, Mutant] = {
         broken="idempotency keys are not kept",
         provoked_by="answers of the API lost, and submissions repeated",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(
+        setup=setup_of(
             12.0,
             [
-                _fault("lost_answer", "api-1", 3.0, 5.0, amount=3),
-                _fault("crash_point", "api-1", 6.0, 5.0, point="after_submit_commit"),
+                fault_of("lost_answer", "api-1", 3.0, 5.0, amount=3),
+                fault_of("crash_point", "api-1", 6.0, 5.0, point="after_submit_commit"),
             ],
-            mix=_mix(single=1.0),
+            mix=mix_of(single=1.0),
         ),
     ),
     "cursor-without-repair": Mutant(
         broken="what commits behind the cursor is not looked for",
         provoked_by="transactions that stay open past the due time of what they insert",
         found_by=(Kind.STUCK,),
-        setup=_setup(10.0, mix=_mix(late_commit=0.3), nodes=1),
+        setup=setup_of(10.0, mix=mix_of(late_commit=0.3), nodes=1),
     ),
     "claim-takes-running": Mutant(
         broken="a claim takes what is running already",
         provoked_by="a node stopped for less than its lease, while others steal its tasks",
         found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
-        setup=_setup(
+        setup=setup_of(
             16.0,
-            [_fault("pause", "node-1", at, 3.0) for at in (4.0, 10.0)],
-            mix=_mix(targets={"function": 1.0}, longest_run=3.0),
+            [fault_of("pause", "node-1", at, 3.0) for at in (4.0, 10.0)],
+            mix=mix_of(targets={"function": 1.0}, longest_run=3.0),
             lease=8.0,
         ),
     ),
@@ -155,28 +120,28 @@ ZOO: dict[str, Mutant] = {
         broken="tasks are claimed up to a second before their time",
         provoked_by="load alone",
         found_by=(Kind.EARLY,),
-        setup=_setup(8.0, nodes=1),
+        setup=setup_of(8.0, nodes=1),
     ),
     "sweeps-the-living": Mutant(
         broken="the sweeper takes what living nodes run",
         provoked_by="load alone",
         found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
-        setup=_setup(10.0, mix=_mix(longest_run=2.0)),
+        setup=setup_of(10.0, mix=mix_of(longest_run=2.0)),
     ),
     "dead-not-swept": Mutant(
         broken="what a dead node ran is not taken over",
         provoked_by="a node killed",
         found_by=(Kind.STUCK,),
-        setup=_setup(10.0, [_fault("kill", "node-1", 5.0, 1.0)], mix=_mix(longest_run=2.0)),
+        setup=setup_of(10.0, [fault_of("kill", "node-1", 5.0, 1.0)], mix=mix_of(longest_run=2.0)),
     ),
     "claim-not-reconciled": Mutant(
         broken="a claim whose answer was lost is never given back",
         provoked_by="answers to claims lost",
         found_by=(Kind.STUCK,),
-        setup=_setup(
+        setup=setup_of(
             12.0,
             [
-                _fault("lost_answer", node, at, 4.0, amount=2, point="Take the chosen tasks")
+                fault_of("lost_answer", node, at, 4.0, amount=2, point="Take the chosen tasks")
                 for node, at in (("node-1", 3.0), ("node-2", 5.0))
             ],
         ),
@@ -185,10 +150,10 @@ ZOO: dict[str, Mutant] = {
         broken="outcomes are dropped while PostgreSQL is away",
         provoked_by="PostgreSQL restarted",
         found_by=(Kind.START_UNEXPLAINED, Kind.UNEXPECTED),
-        setup=_setup(
+        setup=setup_of(
             14.0,
-            [_fault("postgres_fast", POSTGRES, at, 0.8) for at in (4.0, 9.0)],
-            mix=_mix(longest_run=2.0),
+            [fault_of("postgres_fast", POSTGRES, at, 0.8) for at in (4.0, 9.0)],
+            mix=mix_of(longest_run=2.0),
             no_excuse=("postgres_fast",),
         ),
     ),
@@ -196,92 +161,46 @@ ZOO: dict[str, Mutant] = {
         broken="a failed try completes its task",
         provoked_by="receivers that fail",
         found_by=(Kind.LOST,),
-        setup=_setup(8.0, mix=_mix(failing=0.3), nodes=1),
+        setup=setup_of(8.0, mix=mix_of(failing=0.3), nodes=1),
     ),
     "at-most-once-again": Mutant(
         broken="an at_most_once task is tried again after a loss",
         provoked_by="nodes killed while and just after they call",
         found_by=(Kind.START_UNEXPLAINED,),
-        setup=_setup(14.0, _DEATHS, mix=_AT_MOST_ONCE),
+        setup=setup_of(14.0, _DEATHS, mix=_AT_MOST_ONCE),
     ),
     "begin-not-asked": Mutant(
         broken="an at_most_once task is called without being marked as begun",
         provoked_by="nodes killed while and just after they call",
         found_by=(Kind.START_UNEXPLAINED,),
-        setup=_setup(14.0, _DEATHS, mix=_AT_MOST_ONCE),
+        setup=setup_of(14.0, _DEATHS, mix=_AT_MOST_ONCE),
     ),
     "cancel-not-settled": Mutant(
         broken="a task that was interrupted is tried again",
         provoked_by="interrupts of running tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(12.0, mix=_mix(changed=0.6), nodes=1),
+        setup=setup_of(12.0, mix=mix_of(changed=0.6), nodes=1),
     ),
     "cancel-not-written": Mutant(
         broken="a cancel is answered and not written",
         provoked_by="cancels of waiting tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(10.0, mix=_mix(changed=0.6), nodes=1),
+        setup=setup_of(10.0, mix=mix_of(changed=0.6), nodes=1),
     ),
     "paused-run-anyway": Mutant(
         broken="paused tasks are claimed",
         provoked_by="pauses of waiting tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(10.0, mix=_mix(changed=0.6), nodes=1),
+        setup=setup_of(10.0, mix=mix_of(changed=0.6), nodes=1),
     ),
     "webhook-id-changes": Mutant(
         broken="the webhook-id is another one for each try",
         provoked_by="receivers that fail",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(8.0, mix=_mix(targets={"webhook": 1.0}, failing=0.3), nodes=1),
-    ),
-    "grant-not-asked": Mutant(
-        broken="a remote worker is told that it may begin, and the store is not asked",
-        provoked_by="workers killed while they run at_most_once tasks",
-        found_by=(Kind.START_UNEXPLAINED,),
-        setup=_setup(
-            14.0,
-            [_fault("kill", f"worker-{n}", 3.0 + 2.5 * n, 1.0) for n in (1, 2, 3)],
-            mix=_mix(modes={"at_most_once": 1.0}, targets=_HANDLED, longest_run=1.5),
-            **_REMOTE,
-        ),
-    ),
-    "adopted-and-released": Mutant(
-        broken="a gateway that adopts a session releases what its worker runs",
-        provoked_by="gateways killed",
-        found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
-        setup=_setup(
-            14.0,
-            [_fault("kill", "api-1", 4.0, 0.5), _fault("kill", "api-2", 9.0, 0.5)],
-            mix=_mix(targets=_HANDLED, longest_run=3.0),
-            **_REMOTE,
-        ),
-    ),
-    "receipt-before-commit": Mutant(
-        broken="a gateway acknowledges reports, and writes them afterwards",
-        provoked_by="gateways killed before they write",
-        found_by=(Kind.START_UNEXPLAINED, Kind.LOST, Kind.UNEXPECTED),
-        setup=_setup(
-            16.0,
-            [
-                _fault("crash_point", f"api-{n}", at, 4.0, point="before_settle")
-                for n, at in ((1, 4.0), (2, 7.0), (1, 11.0))
-            ],
-            mix=_mix(targets=_HANDLED),
-            **_REMOTE,
-        ),
-    ),
-    "session-resurrects": Mutant(
-        broken="a session that was declared dead may beat again",
-        provoked_by="a worker stopped beyond its lease",
-        found_by=(Kind.UNEXPECTED, Kind.STALE_FENCE),
-        setup=_setup(
-            14.0,
-            [_fault("pause", f"worker-{n}", 3.0 + 3.0 * n, 5.5) for n in (1, 2)],
-            mix=_mix(targets=_HANDLED),
-            **_REMOTE,
-        ),
+        setup=setup_of(8.0, mix=mix_of(targets={"webhook": 1.0}, failing=0.3), nodes=1),
     ),
 }
+ZOO |= REMOTE_ZOO
 assert ZOO.keys() == patches.PATCHES.keys(), "each bug has a patch, and each patch a campaign"
 
 
