@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         ScheduleSpec,
     )
     from gnomon.client.types.dead_letters import DeadGroupInfo, DeadLetterInfo
+    from gnomon.client.types.feeds import FeedInfo, FeedSpec
     from gnomon.client.types.saved_views import SavedViewInfo
     from gnomon.client.types.subscriptions import (
         ChannelInfo,
@@ -236,6 +237,8 @@ __all__ = [
     "ExecutionInfo",
     "ExecutionLost",
     "ExplanationInfo",
+    "FeedInfo",
+    "FeedSpec",
     "FireInfo",
     "Fold",
     "Forbidden",
@@ -457,6 +460,7 @@ _MODULES = {
         "RunInfo",
         "ScheduleSpec",
     ),
+    "gnomon.client.types.feeds": ("FeedInfo", "FeedSpec"),
     "gnomon.client.types.saved_views": ("SavedViewInfo",),
     "gnomon.client.types.subscriptions": (
         "ChannelInfo",

@@ -161,3 +161,9 @@ def tell_its_span_in_a_thread(ctx: TaskContext, payload: Any) -> tuple[str, str,
 @app.task(process=True)
 def tell_its_span_in_a_process(ctx: TaskContext, payload: Any) -> tuple[str, str, str]:
     return _span(ctx)
+
+
+@app.task
+async def fail_at_first(payload: Any) -> None:
+    if note(payload) == 1:
+        raise RuntimeError("the first time")

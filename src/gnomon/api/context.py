@@ -33,6 +33,7 @@ from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSessions
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_reader import PostgresEvents
+from gnomon.store.postgres.feeds.feed_store import PostgresFeeds
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
@@ -99,6 +100,7 @@ class Context(msgspec.Struct, frozen=True):
     activity: PostgresActivity
     levels: PostgresLevelReport
     limiters: PostgresLimiters
+    outcome_feeds: PostgresFeeds
     secrets: PostgresSecrets
     tenants: PostgresTenants
     nodes: PostgresNodeReader

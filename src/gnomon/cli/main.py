@@ -15,6 +15,7 @@ from gnomon.cli.admin import (
     breakers,
     bundle,
     doctor,
+    feeds,
     keys,
     limits,
     migrate,
@@ -85,6 +86,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(types.app, name="types")
 app.add_typer(limits.app, name="limits")
+app.add_typer(feeds.app, name="feeds")
 app.command("usage")(usage.usage)
 app.command("authentication")(authentication.authentication)
 

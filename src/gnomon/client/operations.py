@@ -18,6 +18,7 @@ from gnomon.client.calls import (
     cron,
     dead_letters,
     events,
+    feeds,
     installation_subscriptions,
     saved_views,
     subscriptions,
@@ -307,6 +308,10 @@ class Operations:
     get_limiter = CallMethod(administration.get_limiter)
     put_limiter = CallMethod(administration.put_limiter)
     delete_limiter = CallMethod(administration.delete_limiter)
+    list_feeds = CallMethod(feeds.list_feeds)
+    get_feed = CallMethod(feeds.get_feed)
+    put_feed = CallMethod(feeds.put_feed)
+    delete_feed = CallMethod(feeds.delete_feed)
     list_task_types = CallMethod(administration.list_task_types)
     get_task_type = CallMethod(administration.get_task_type)
     put_task_type = CallMethod(administration.put_task_type)

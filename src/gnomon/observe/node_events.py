@@ -91,8 +91,16 @@ class SessionsSeen(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
 
 
+class OutcomesPublished(msgspec.Struct, frozen=True):
+    """Outcomes were published by a feed; `failed`: others could not be."""
+
+    count: int
+    failed: bool
+
+
 NodeEvent = (
     ClaimAnswered
+    | OutcomesPublished
     | SettlementAnswered
     | TasksRecovered
     | LeaseRenewal

@@ -38,9 +38,12 @@ class TargetSettings(Section, frozen=True):
     grpc_tls: dict[str, GrpcTls] = msgspec.field(default_factory=dict)
     # Name -> the connection that `queue://name/topic` publishes by
     queues: dict[str, QueueConnection] = msgspec.field(default_factory=dict)
+    max_feed_backlog: int = 1_000_000  # outcomes that wait for a feed; over it, a feed has a gap
 
     def __post_init__(self) -> None:
-        self.require_at_least_one("threads", "quarantine_processes", "connections_per_host")
+        self.require_at_least_one(
+            "threads", "quarantine_processes", "connections_per_host", "max_feed_backlog"
+        )
         self.require(
             "processes", "be at least 1", holds=self.processes is None or self.processes > 0
         )

@@ -29,6 +29,7 @@ from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSession
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.events.transition_log import PostgresTransitionLog
+from gnomon.store.postgres.feeds.feed_store import PostgresFeeds
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.sessions import PostgresSessions
@@ -125,6 +126,7 @@ class ApiAssembly:
             activity=PostgresActivity(database),
             levels=PostgresLevelReport(database),
             limiters=PostgresLimiters(database),
+            outcome_feeds=PostgresFeeds(database),
             secrets=PostgresSecrets(database),
             tenants=PostgresTenants(database),
             nodes=PostgresNodeReader(database),

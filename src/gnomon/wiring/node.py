@@ -68,6 +68,7 @@ from gnomon.usecases.checks.payload_check import payload_check_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.workflows.spawns import WorkflowSpawns
 from gnomon.wiring.checks import CheckAssembly
+from gnomon.wiring.feeding import feeding
 from gnomon.wiring.maintenance import maintenance
 from gnomon.wiring.node_inputs import NodeInputs
 from gnomon.wiring.notifying import notifying
@@ -123,6 +124,7 @@ class Assembly:
             whenever(STEPS, self._stepper.run_once, self._clock, self._signals.steps, STEP_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
             *notifying(self._inputs, self._lease),
+            *feeding(self._inputs, self._lease),
             *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
         ]
 

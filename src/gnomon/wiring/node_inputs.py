@@ -11,6 +11,7 @@ from gnomon.clock import Clock
 from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.node.run.quarantine.pool import Killer
 from gnomon.node.run.targets import Callers
+from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.observe.events import Observer
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import ActivityWriter
@@ -46,6 +47,7 @@ class NodeInputs:
     served: Served = EVERYTHING
     registrar: AppRegistrar | None = None  # of a worker
     killers: deque[Killer] = field(default_factory=deque)  # of the quarantine
+    publisher: QueuePublisher | None = None  # None: it publishes nothing
 
     @property
     def name(self) -> str:

@@ -33,6 +33,7 @@ from gnomon.node.run.targets.mail import Mailer
 from gnomon.node.run.targets.notification import NotificationCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.queue.caller import QueueCaller
+from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.node.run.targets.workflow import WorkflowCaller
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -263,7 +264,9 @@ async def joined_node(
         processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
         python = stack.enter_context(_python(app, settings, lease, clock))
         handlers = HandlerCaller(app, python, processes, quarantine)
-        callers = await _callers(stack, settings, store, handlers, clock)
+        publisher = QueuePublisher(settings.targets.queues)
+        stack.push_async_callback(publisher.close)
+        callers = await _callers(stack, settings, store, handlers, publisher, clock)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:
             callers = _traced_callers(callers, tracing, database, clock)
@@ -273,7 +276,7 @@ async def joined_node(
             registrar = AppRegistrar(app, settings, database, directory, clock, inserted)
         inputs = NodeInputs(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules,
-            activity, served, registrar, quarantine.killers,
+            activity, served, registrar, quarantine.killers, publisher,
         )  # fmt: skip
         assembly = Assembly(inputs, lease)
         node = assembly.node()
@@ -300,6 +303,7 @@ async def _callers(
     settings: Settings,
     store: CalledStore,
     handlers: HandlerCaller,
+    publisher: QueuePublisher,
     clock: Clock,
 ) -> Callers:
     directory, channels = store.directory, PostgresChannels(store.database)
@@ -310,8 +314,7 @@ async def _callers(
     grpc = ExtraCaller("grpc", partial(_grpc, clock, names, guards, settings), room)
     await stack.enter_async_context(http)
     await stack.enter_async_context(grpc)
-    queue = QueueCaller(clock, signatory, settings.targets)
-    stack.push_async_callback(queue.close)
+    queue = QueueCaller(clock, signatory, publisher, room)
     allowed = AllowedCaller(http, directory)
     mailer = Mailer(settings.notify, clock)
     return Callers(

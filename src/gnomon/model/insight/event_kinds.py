@@ -19,6 +19,7 @@ TASK_SLOW = "task.slow"
 TASK_STUCK = "task.stuck"
 QUOTA_REACHED = "quota.reached"
 LIMITER_STARVING = "limiter.starving"
+FEED_BEHIND, FEED_GAP = "feed.behind", "feed.gap"
 USAGE_RECORDED = "usage.recorded"
 NODE_LOST, NODE_JOINED = "node.lost", "node.joined"
 PARTITIONS_MISSING = "partitions.missing"
@@ -80,6 +81,8 @@ _ALL = (
     *_condition(TASK_STUCK, Severity.ERROR, "task_id"),
     *_condition(QUOTA_REACHED, Severity.WARNING, "quota"),
     *_condition(LIMITER_STARVING, Severity.WARNING, "limiter"),
+    *_condition(FEED_BEHIND, Severity.WARNING, "feed"),
+    *_condition(FEED_GAP, Severity.ERROR, "feed"),
     *_condition(NODE_LOST, Severity.ERROR, "node", of_installation=True),
     msgspec.structs.replace(_kind(NODE_JOINED, Severity.INFO, "node"), of_installation=True),
     *_condition(PARTITIONS_MISSING, Severity.ERROR, of_installation=True),

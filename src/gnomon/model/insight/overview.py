@@ -18,6 +18,10 @@ class InstallationOverview(msgspec.Struct, kw_only=True):
     dead: int | None = None
     batches_open: int | None = None
     batches_ended: int | None = None  # that are kept
+    feed_backlog: int | None = None  # outcomes that are not published
+    feeds_behind: int | None = (
+        None  # feeds whose first outcome has waited for a minute, or with a gap
+    )
     oldest_due: Mapping[Lane, float] | None = None  # seconds; 0 where nothing is due
     hottest_shard: float | None = None  # its due tasks against the mean of all; 0: nothing is due
     limiter_use: float | None = None  # the highest of any, from 0 to 1

@@ -26,6 +26,7 @@ QUOTA_SECONDS = 300.0  # since somebody was refused
 LOST_SECONDS = 3_600.0  # after which nobody expects a node back
 JOINED_SECONDS = 600.0
 FAILING_SECONDS = 60.0
+FEED_SECONDS = 60.0
 
 Look = Callable[[], Awaitable[list[Condition]]]
 
@@ -54,6 +55,7 @@ class EventWatch:
             partial(self._tell, (kinds.RETRY_STORM,), self._retry_storms),
             partial(self._tell, (kinds.QUOTA_REACHED,), self._quotas_reached),
             partial(self._tell, (kinds.LIMITER_STARVING,), self._starving_limiters),
+            partial(self._tell, (kinds.FEED_BEHIND, kinds.FEED_GAP), self._late_feeds),
             partial(self._tell, (kinds.NODE_LOST,), self._lost_nodes),
             partial(self._tell, (kinds.CHORE_FAILING,), self._failing_chores),
             partial(self._tell, (kinds.PARTITIONS_MISSING, kinds.DATABASE_FULL), self._database),
@@ -124,6 +126,20 @@ class EventWatch:
             )
             for row in rows
         ]
+
+    async def _late_feeds(self) -> list[Condition]:
+        found = []
+        for row in await self._looks.late_feeds(FEED_SECONDS):
+            gap, waiting = row["gap_since"], row["waiting_since"]
+            detail = {"feed": row["name"], "error": row["last_error"]}
+            about = {"tenant_id": row["tenant_id"], "key": row["name"]}
+            if gap is not None:
+                told = detail | {"gap_since": gap}
+                found.append(Condition(kind=kinds.FEED_GAP, detail=told, **about))
+            if waiting is not None:
+                told = detail | {"waiting_since": waiting}
+                found.append(Condition(kind=kinds.FEED_BEHIND, detail=told, **about))
+        return found
 
     async def _lost_nodes(self) -> list[Condition]:
         rows = await self._looks.nodes(LOST_SECONDS)

@@ -14,6 +14,14 @@ _SINGLE = {
     ),
     "gnomon_limiter_use_ratio": ("limiter_use", "The highest use of any limiter, from 0 to 1."),
     "gnomon_limiters_full": ("limiters_full", "Limiters, by key, that are used up."),
+    "gnomon_feed_backlog": (
+        "feed_backlog",
+        "Outcomes that are not yet published. Up to 10 000 of each feed are counted.",
+    ),
+    "gnomon_feeds_behind": (
+        "feeds_behind",
+        "Feeds whose first outcome has waited for a minute, or that have a gap.",
+    ),
     "gnomon_partitions_ahead_days": (
         "partitions_ahead",
         "Days from today on for which all tables have their partitions.",

@@ -42,6 +42,7 @@ from gnomon.observe.node_events import (
     InstallationSeen,
     LeaseRenewal,
     NodeSeen,
+    OutcomesPublished,
     RoomSeen,
     SettlementAnswered,
     TasksRecovered,
@@ -77,6 +78,14 @@ class NodeMetrics(Metrics):
             ["rows"],
             registry=self.registry,
         )
+        self._feeds = Counter(
+            "gnomon_feed_events",
+            "Outcomes that feeds have published, and how often a broker did not take some.",
+            ["result"],
+            registry=self.registry,
+        )
+        for result in ("published", "failed"):
+            self._feeds.labels(result)
         for kind in RowKind:
             self._retention.labels(kind.value)
 
@@ -107,6 +116,9 @@ class NodeMetrics(Metrics):
                 self._queue(event)
             case TaskPreempted():
                 self._preempted.inc()
+            case OutcomesPublished(count, failed):
+                self._feeds.labels("published").inc(count)
+                self._feeds.labels("failed").inc(failed)
             case RetentionSeen(kind, seconds):
                 self._retention.labels(kind.value).set(seconds)
             case ChildDied() | ChildUnfit():

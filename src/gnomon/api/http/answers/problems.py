@@ -51,6 +51,7 @@ from gnomon.model.errors import (
     ViewersFull,
     WaitersFull,
 )
+from gnomon.model.feed_errors import FeedNotFound, TooManyFeeds
 from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.fleet.room import DatabaseFull
 from gnomon.model.insight.transition import TransitionsGone
@@ -107,6 +108,8 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((TooManySubscriptions, NotConfirmed), 409),
     **dict.fromkeys((TooManyConfirmations, TooManyTests), 429),
     SavedViewNotFound: 404,
+    FeedNotFound: 404,
+    TooManyFeeds: 409,
     TooManySavedViews: 409,
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),

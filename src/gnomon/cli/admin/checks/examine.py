@@ -28,6 +28,7 @@ from gnomon.cli.admin.checks.troubles import chores, parked_jobs
 from gnomon.cli.admin.checks.work import (
     crowding,
     due_tasks,
+    feeds,
     handlers,
     nodes,
     partitions_ahead,
@@ -77,6 +78,7 @@ async def _database(settings: Settings) -> list[Check]:
                     pools,
                     due_tasks,
                     crowding,
+                    feeds,
                 )
                 checks += [await look(connection) for look in looks]
                 checks.append(await room(connection, settings.database))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 DAYS_AHEAD = 2
 OVERDUE_SECONDS = 60.0
+FEED_SECONDS = 60.0
 RETENTION_SECONDS = 600.0
 WAITING_SECONDS = 3600.0
 _SHOWN = 3  # examples of work that no node serves
@@ -69,6 +70,27 @@ async def crowding(connection: "Connection") -> Check:
         "ready_tasks or sharing.max_ready_tasks"
     )
     return Check("depth", False, f"new tasks are refused: {', '.join(shown)}{more}", remedy)
+
+
+async def feeds(connection: "Connection") -> Check:
+    """Feeds whose outcomes wait for a broker."""
+    from gnomon.store.postgres.queries import query
+
+    rows = await connection.fetch(query("look_feeds"), FEED_SECONDS, _SHOWN + 1)
+    if not rows:
+        return Check("feeds", True, "no outcome waits for a feed")
+    shown = [
+        f"{row['name']} of tenant {row['tenant_id']}"
+        + (" has a gap" if row["gap_since"] is not None else " is behind")
+        + (f" ({row['last_error']})" if row["last_error"] is not None else "")
+        for row in rows[:_SHOWN]
+    ]
+    more = ", and others" if len(rows) > _SHOWN else ""
+    remedy = (
+        "see that the broker answers, and that a node has the connection in targets.queues; "
+        "`gnomon feeds show NAME` tells what waits"
+    )
+    return Check("feeds", False, f"{', '.join(shown)}{more}", remedy)
 
 
 async def retention(connection: "Connection") -> Check:

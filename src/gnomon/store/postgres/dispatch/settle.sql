@@ -7,8 +7,10 @@
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), counting AS MATERIALIZED (
-    -- No trigger notes the members of batches that end here: they are counted below.
-    SELECT set_config('gnomon.counts_members', 'on', true) AS counts
+    -- No trigger notes the members of batches and the outcomes that end here: they are counted and noted
+    -- below.
+    SELECT set_config('gnomon.counts_members', 'on', true) AS counts,
+        set_config('gnomon.notes_outcomes', 'on', true) AS notes
 ), report AS MATERIALIZED (
     -- A column of one element holds for the whole batch.
     SELECT
@@ -45,7 +47,7 @@ WITH moment AS MATERIALIZED (
         finished_at, worker, error, response_status, response_body, result, unbegun,
         traceback, fingerprint, place
     )
-    WHERE (SELECT counts FROM counting) = 'on'  -- before anything is deleted
+    WHERE (SELECT counts || notes FROM counting) = 'onon'  -- before anything is deleted
 ), found AS MATERIALIZED (
     -- One probe of the primary key for each; a join could be made in other ways. What changes after
     -- this look is not written: fence and node are compared again, with what is there by then.
@@ -117,7 +119,7 @@ WITH moment AS MATERIALIZED (
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
         r.finished_at, r.worker, r.error, r.response_status, r.response_body, r.traceback,
-        t.cron_job_id, t.workflow_run_id, r.place
+        t.cron_job_id, t.workflow_run_id, t.task_type, t.last_error, r.place
 ), passed AS MATERIALIZED (
     -- Nodes of workflows that have ended or died. Nothing is called where there are none.
     SELECT p.*
@@ -153,6 +155,30 @@ WITH moment AS MATERIALIZED (
         HAVING count(*) > 0
     ) AS k
     CROSS JOIN LATERAL gnomon.pass_batches(k.tenants, k.ids, k.succeeded, k.failed, k.cancelled) AS p
+), feeds AS MATERIALIZED (
+    SELECT f.tenant_id, f.id, f.task_types, f.states
+    FROM (SELECT DISTINCT u.tenant_id FROM unnest((SELECT $1::text[])) AS u (tenant_id)) AS u
+    CROSS JOIN LATERAL (
+        SELECT feed.* FROM gnomon.feed
+        WHERE feed.tenant_id = u.tenant_id AND feed.removed_at IS NULL AND feed.gap_since IS NULL
+        OFFSET 0
+    ) AS f
+), fed AS (
+    -- Outcomes that feeds publish; as gnomon.note_outcome, which triggers call for all other ends.
+    INSERT INTO gnomon.feed_note (tenant_id, feed_id, task_id, task_type, state, attempt, fence, at, error)
+    SELECT f.tenant_id, f.id, e.id, e.task_type, e.state, e.attempt, e.fence,
+        coalesce(e.finished_at, m.now), e.last_error
+    FROM feeds AS f
+    CROSS JOIN moment AS m
+    JOIN (
+        SELECT tenant_id, id, task_type, state, attempt, fence, finished_at, last_error
+        FROM gone
+        UNION ALL
+        SELECT tenant_id, id, task_type, state, attempt, fence, finished_at, last_error
+        FROM kept
+        WHERE state = 4
+    ) AS e ON e.tenant_id = f.tenant_id AND e.state = ANY (f.states)
+        AND (f.task_types IS NULL OR e.task_type = ANY (f.task_types))
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
@@ -228,4 +254,6 @@ SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_han
 UNION ALL
 SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM counted
 UNION ALL
-SELECT '{}', 0, NULL, NULL, NULL WHERE set_config('gnomon.counts_members', 'off', true) = 'on'
+SELECT '{}', 0, NULL, NULL, NULL
+WHERE set_config('gnomon.counts_members', 'off', true) = 'on'
+   OR set_config('gnomon.notes_outcomes', 'off', true) = 'on'

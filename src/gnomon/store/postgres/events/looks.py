@@ -49,6 +49,9 @@ class PostgresLooks:
             by_index=True,
         )
 
+    async def late_feeds(self, seconds: float) -> list[asyncpg.Record]:
+        return await self._look("look_feeds", seconds, MOST_FOUND)
+
     async def nodes(self, seconds: float) -> list[asyncpg.Record]:
         return await self._look("look_nodes", seconds, MOST_FOUND)
 

@@ -34,7 +34,7 @@ class PostgresOverview:
         found = InstallationOverview(at=now)
         for part in (
             self._due, self._later, self._running, self._dead, self._limiters, self._server,
-            self._partitions, self._unheld, self._batches,
+            self._partitions, self._unheld, self._batches, self._feeds,
         ):  # fmt: skip
             try:
                 with statements_within(_WITHIN_SECONDS):
@@ -73,6 +73,11 @@ class PostgresOverview:
         row = await self._database.fetchrow("overview_batches", MOST)
         assert row is not None, "an aggregate always gives a row"
         found.batches_open, found.batches_ended = row["open"], row["ended"]
+
+    async def _feeds(self, found: InstallationOverview) -> None:
+        row = await self._database.fetchrow("overview_feeds", MOST)
+        assert row is not None, "an aggregate always gives a row"
+        found.feed_backlog, found.feeds_behind = row["backlog"], row["behind"]
 
     async def _count(self, name: str, most: int) -> int:
         row = await self._database.fetchrow(name, most)

@@ -38,7 +38,7 @@ class RabbitBroker:
             message.body,
             headers=dict(message.headers),
             message_id=message.id,
-            content_type="application/json",
+            content_type=message.headers.get("content-type", "application/json"),
             delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
             correlation_id=message.key,
         )

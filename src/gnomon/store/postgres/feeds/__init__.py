@@ -1,0 +1,1 @@
+"""Feeds of outcomes on PostgreSQL."""

@@ -1,0 +1,8 @@
+-- Feeds whose URL begins with $1 and for which something waits, or which have a gap to tell.
+SELECT
+    f.tenant_id, f.id, f.name, f.url, f.task_types, f.states, f.created_at, f.updated_at, f.gap_since,
+    f.failing_since, f.last_error, f.published, f.published_at
+FROM gnomon.feed AS f
+WHERE starts_with(f.url, $1) AND f.removed_at IS NULL
+  AND (f.gap_since IS NOT NULL OR EXISTS (SELECT FROM gnomon.feed_note AS n WHERE n.feed_id = f.id))
+ORDER BY f.published_at NULLS FIRST

@@ -1,0 +1,24 @@
+"""The services of a node that publish outcomes to the brokers of feeds."""
+
+from gnomon.chores import Service, every
+from gnomon.node.maintenance.feed_keeper import EVERY_SECONDS as KEEP_SECONDS
+from gnomon.node.maintenance.feed_keeper import FeedKeeper
+from gnomon.node.maintenance.feed_publisher import EVERY_SECONDS, FeedPublisher
+from gnomon.node.membership.lease import Lease
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.feeds.feed_notes import PostgresFeedNotes
+from gnomon.wiring.node_inputs import NodeInputs
+
+
+def feeding(inputs: NodeInputs, lease: Lease) -> list[Service]:
+    """One for each connection, so that a broker that is away holds no other up; and one that bounds
+    what waits, whether anybody publishes or not."""
+    clock, settings = inputs.clock, inputs.settings.targets
+    notes, chores = PostgresFeedNotes(inputs.database), PostgresChores(inputs.database, clock)
+    keeper = FeedKeeper(notes, chores, lease, settings.max_feed_backlog)
+    services = [every("feeds", keeper.run_once, clock, KEEP_SECONDS)]
+    if inputs.publisher is not None:
+        for name in settings.queues:
+            publisher = FeedPublisher(name, notes, inputs.publisher, chores, lease, inputs.emit)
+            services.append(every(publisher.chore, publisher.run_once, clock, EVERY_SECONDS))
+    return services
