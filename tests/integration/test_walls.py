@@ -173,6 +173,8 @@ async def test_the_role_owns_nothing_and_no_way_leads_around_it(connection: Conn
         "log_gone_task": False,
         "log_new_task": False,
         "note_dead_member": False,
+        "note_dead_outcome": False,
+        "note_gone_outcome": False,
         "note_gone_member": False,
         # Likewise: others could let a workflow go on past what has not ended.
         "pass_dead_node": False,

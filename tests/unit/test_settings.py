@@ -35,6 +35,7 @@ LATER = {
     ("targets", "processes"),
     ("targets", "grpc_tls"),
     ("targets", "queues"),
+    ("targets", "max_feed_backlog"),
     ("output", "handler_log_level"),
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),

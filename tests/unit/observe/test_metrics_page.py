@@ -25,7 +25,7 @@ NAMED = re.compile(r"`(gnomon_\w+)(?:\{([\w,]*)\})?`")
 SEEN = InstallationOverview(
     at=1.0, ready=1, scheduled=1, running=1, dead=1, oldest_due={Lane.LOW: 1.0}, hottest_shard=1.0,
     limiter_use=0.5, limiters_full=0, partitions_ahead=8, replication_lag=0.1, database_bytes=9,
-    chores_unheld={"prune": 0.0}, batches_open=1, batches_ended=1,
+    chores_unheld={"prune": 0.0}, batches_open=1, batches_ended=1, feed_backlog=1, feeds_behind=1,
 )  # fmt: skip
 TENANT = TenantSeries(
     tenant_id="a",

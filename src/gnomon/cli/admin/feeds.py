@@ -39,7 +39,7 @@ def set_(
 
     \b
     gnomon feeds set results --url queue://orders/results
-    gnomon feeds set dead --url queue://orders/dead-letters --outcome dead_lettered
+    gnomon feeds set dead --url queue://orders/dead --outcome dead_lettered
     """
     feed: dict[str, Any] = {"url": url}
     if task_types:

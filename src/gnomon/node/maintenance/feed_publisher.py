@@ -68,7 +68,7 @@ class FeedPublisher:
         noted = await self._notes.first(feed, _AT_ONCE)
         if not noted:
             return 0, not await self._notes.close_gap(feed)
-        chunk = _Chunk(feed, noted)
+        chunk = _FeedChunk(feed, noted)
         try:
             target = QueueTarget(feed.feed.url)
             target.check()
@@ -87,7 +87,7 @@ class FeedPublisher:
         return len(chunk.confirmed), is_last or chunk.error is not None
 
 
-class _Chunk:
+class _FeedChunk:
     """Outcomes of a feed that are published together: those of different tasks at the same time,
     those of one task one after the other."""
 
