@@ -104,8 +104,7 @@ def served(
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
-    monkeypatch.setenv("GNOMON_TARGETS_QUEUES", '{"orders": {"url": "redis://127.0.0.1:1"}}')
-    with api_running(database_dsn, unused_tcp_port, tmp_path):
+    with api_running(database_dsn, unused_tcp_port, tmp_path, targets_queues=KNOWN):
         yield
 
 
