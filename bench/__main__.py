@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from bench import claim as claiming
 from bench import compare as comparing
+from bench import coordination as coordinating
 from bench import counting as adding_up
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
@@ -174,6 +175,20 @@ def pooler(
         "PgBouncer in between, and not",
         lambda stage, progress: pooling.run(stage, tasks, seconds, rounds, progress),
         {"tasks": tasks, "seconds": seconds, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def coordination(
+    times: Annotated[int, typer.Option(min=1, help="That each thing is done.")] = 1_000,
+    json: Json = None,
+) -> None:
+    """Measure what a Redis beside PostgreSQL could save."""
+    _run(
+        "A Redis for leases, hints and caches, and PostgreSQL alone",
+        lambda stage, progress: coordinating.run(stage, times, progress),
+        {"times": times},
         json,
     )
 
