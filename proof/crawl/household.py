@@ -100,6 +100,12 @@ WITH gone AS (
 INSERT INTO gnomon.webhook_secret (id, tenant_id, host, scheme, secret, created_by)
 VALUES (%(id)s, %(tenant)s, %(host)s, 'v1', gnomon.new_webhook_secret(), %(mark)s)
 """
+# Over the API it would need a connection of the settings.
+_FEED = """
+INSERT INTO gnomon.feed (tenant_id, id, name, url, states, created_at, updated_at)
+VALUES (%(tenant)s, gen_random_uuid(), %(name)s, 'queue://crawl/' || %(tenant)s, '{10}', now(), now())
+ON CONFLICT (tenant_id, name) WHERE removed_at IS NULL DO UPDATE SET url = excluded.url
+"""
 
 
 def as_cursor(text: str) -> str:
@@ -206,6 +212,8 @@ class Household:
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)
         self._own("limiters", name)
+        self._execute(_FEED, {"tenant": self.tenant_id, "name": name})
+        self._own("feeds", name)
         worker = {"name": self.mark, "handlers": [self.mark], "slots": 1, "queues": [self.mark]}
         session = self._made("worker-sessions", worker)
         self._own("worker-sessions", session["session_id"])
