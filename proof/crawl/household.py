@@ -103,7 +103,9 @@ VALUES (%(id)s, %(tenant)s, %(host)s, 'v1', gnomon.new_webhook_secret(), %(mark)
 # Over the API it would need a connection of the settings.
 _FEED = """
 INSERT INTO gnomon.feed (tenant_id, id, name, url, states, created_at, updated_at)
-VALUES (%(tenant)s, gen_random_uuid(), %(name)s, 'queue://crawl/' || %(tenant)s, '{10}', now(), now())
+VALUES (
+    %(tenant)s, gen_random_uuid(), %(name)s, 'queue://crawl/' || %(tenant)s, '{10}', now(), now()
+)
 ON CONFLICT (tenant_id, name) WHERE removed_at IS NULL DO UPDATE SET url = excluded.url
 """
 
