@@ -24,6 +24,7 @@ OTHERS = {
     "changed_worker_sessions": "as large as the fleet",
     "find_api_keys": "by the unique hash, before anything else is known",
     "get_api_key": "by its id, when it is changed",
+    "list_feeds": "at most 20 of a tenant, and what waits for each by its key, up to 10 000",
     "live_api_keys": "when a key is made",
     "next_to_judge": "by the chore of nodes",
     "node_signs": "as large as the fleet",
