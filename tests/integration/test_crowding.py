@@ -18,6 +18,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.tenant_cache import TenantCache
 
+RUNS = "/api/v1/workflow-runs"
 LOW: dict[str, Any] = {"task_type": "mail", "priority": "LOW"}
 
 
@@ -61,6 +62,9 @@ async def test_a_lane_over_the_quota_of_its_tenant_is_refused(
     assert "LOW tasks are due and wait" in problem["detail"]
     assert 1 <= wait <= 90
     await call(api, "POST", f"{TASKS}/batch", 429, {"tasks": [LOW]})
+    nodes = {"first": {**LOW, "priority": "HIGH"}, "then": {**LOW, "after": ["first"]}}
+    await call(api, "POST", RUNS, 202, {"definition": {"nodes": nodes}})
+    await call(api, "POST", RUNS, 429, {"definition": {"nodes": {"first": LOW}}})
     # A repeated request is answered as before; another lane, and a later time, are not refused.
     assert (await call(api, "POST", TASKS, 202, keyed))["task_id"] == first["task_id"]
     await call(api, "POST", TASKS, 202, {**LOW, "priority": "HIGH"})

@@ -58,12 +58,12 @@ class Sender:
     def __init__(self, redis: Redis, heard: PubSub, namespace: str, gateway: str) -> None:
         self._redis = redis
         self._heard = heard
-        self.channel = worker_channel(namespace, "w")
+        self.channels = [worker_channel(namespace, f"w{number}") for number in range(5)]
         self._gateway = gateway
 
-    def call(self, number: int, **fields: Any) -> bytes:
+    def call(self, number: int, channel: int = 0, **fields: Any) -> bytes:
         given = {"method": "POST", "path": POLL, "headers": {}, "body": b"{}", **fields}
-        return encoded(PipeCall(number=number, answer_to=self.channel, **given))
+        return encoded(PipeCall(number=number, answer_to=self.channels[channel], **given))
 
     async def send(self, *frames: bytes) -> None:
         async with self._redis.pipeline(transaction=False) as pipeline:
@@ -102,7 +102,7 @@ async def listening(url: str) -> AsyncIterator[World]:
         (gateway,) = await redis.pubsub_channels(gateway_channel(settings.namespace, "*"))
         assert isinstance(gateway, bytes)
         sender = Sender(redis, heard, settings.namespace, gateway.decode())
-        await heard.subscribe(sender.channel)
+        await heard.subscribe(*sender.channels)
         yield World(app, sender, troubles)
         task.cancel()
 
@@ -143,13 +143,24 @@ async def test_calls_beyond_the_bound_are_told_to_come_again(world: World) -> No
 
 async def test_bytes_of_calls_under_way_are_bounded(world: World) -> None:
     sender = world.sender
-    await sender.send(*(sender.call(number, body=b"x" * 30_000) for number in range(5)))
+    await sender.send(*(sender.call(each, each, body=b"x" * 30_000) for each in range(5)))
     refused = await sender.answers(2)
     assert {(each.number, each.status) for each in refused} == {(3, 503), (4, 503)}
     world.app.go.set()
     assert {each.status for each in await sender.answers(3)} == {200}
     await sender.send(sender.call(5, body=b"x" * BOUNDS.bytes))
     assert [each.status for each in await sender.answers(1)] == [413]
+
+
+async def test_who_has_much_under_way_leaves_room_for_others(world: World) -> None:
+    sender = world.sender
+    await sender.send(*(sender.call(number, body=b"x" * 20_000) for number in range(3)))
+    refused = await sender.answers(2)
+    assert {(each.number, each.status) for each in refused} == {(1, 503), (2, 503)}
+    assert b"this worker" in refused[0].body
+    await sender.send(sender.call(3, channel=1, body=b"x" * 20_000), sender.call(4))
+    world.app.go.set()
+    assert {each.status for each in await sender.answers(3)} == {200}
 
 
 async def test_only_headers_of_workers_are_passed_on_and_the_length_is_counted(
@@ -172,7 +183,7 @@ async def test_only_headers_of_workers_are_passed_on_and_the_length_is_counted(
         (b"content-length", b"2"),
         (b"host", b"localhost"),
     ]
-    assert one[CONNECTION] == sender.channel  # type: ignore[literal-required]
+    assert one[CONNECTION] == sender.channels[0]  # type: ignore[literal-required]
     assert one["client"] != other["client"], "each takes a place, whatever its number"
 
 

@@ -7,11 +7,13 @@ import pytest
 from tests.integration.support import Connection
 from tests.settings import settings_with
 
+from gnomon import publish
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.cron.job import Definition
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.sdk.app import Gnomon
+from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
@@ -46,12 +48,12 @@ class Worker:
         self._app = app
         self.incarnation = new_incarnation()
 
-    async def start(self) -> "Worker":
+    async def start(self, **settings_of: Any) -> "Worker":
         clock = SystemClock()
         tenants = PostgresTenantReader(self._database)
         directory = TenantCache(tenants, clock, {})
         await directory.load()
-        settings = settings_with(node_app=PATH)
+        settings = settings_with(node_app=PATH, **settings_of)
         self.registrar = AppRegistrar(
             self._app, settings, self._database, directory, clock, unheard
         )
@@ -134,3 +136,22 @@ async def test_versions_of_a_rolling_deployment_do_not_fight(
     await connection.execute("DELETE FROM gnomon.cron_job")
     await restarted.registrar.run_once()
     assert await jobs(connection) == {}, "what people change afterwards is theirs"
+
+
+async def test_a_workflow_whose_message_no_connection_takes_is_not_registered(
+    database: Database, connection: Connection
+) -> None:
+    app = Gnomon()
+
+    @app.workflow
+    def paid() -> None:
+        publish("tell", "queue://orders/paid", {"n": 1})
+
+    @app.workflow
+    def lost() -> None:
+        publish("tell", "queue://elsewhere/paid", {"n": 1})
+
+    queues = {"orders": QueueConnection(url="redis://127.0.0.1:6379")}
+    await Worker(database, app).start(targets_queues=queues)
+    rows = await connection.fetch("SELECT DISTINCT name FROM gnomon.workflow")
+    assert [row["name"] for row in rows] == ["paid"]

@@ -9,6 +9,7 @@ from uuid import UUID
 import structlog
 
 from gnomon.clock import Clock
+from gnomon.model.errors import StoreError
 from gnomon.model.fleet.crowding import (
     Crowd,
     Crowds,
@@ -26,9 +27,9 @@ log = structlog.get_logger("gnomon.store")
 LOOK_SECONDS = 1.0
 SAID_SECONDS = 15.0  # for which a refusal holds: revision.sql and gnomon.check_crowd have it too
 _ASK_SECONDS = 3.0  # between two questions whether another process still looks
-# Who takes over from a process that has ended asks while what that said still holds. A look of up
-# to 5 s, the rest after it and the wait for the next are over before.
+# Who takes over from a process that has ended asks while what that said still holds.
 _HELD_SECONDS = SAID_SECONDS - _ASK_SECONDS
+_AGAIN_SECONDS = 2.0  # of a look, after which what was said last is said again
 _REST = 20  # times as long as a look took: it takes a twentieth of a core,
 _LONGEST_REST = 5.0  # and more where looks take so long that refusals would be out of date
 _MOST_SAID = 10_000  # lanes
@@ -55,6 +56,7 @@ class CrowdWatch:
         self._failed = False  # the last look
         self._turn = 0
         self._said: Crowds = {}
+        self._said_at = clock.monotonic()
 
     async def run_once(self) -> Crowds:
         """Look, if it is time to; gives what this process says."""
@@ -70,11 +72,14 @@ class CrowdWatch:
             began = self._clock.monotonic()
         self._failed, rest = True, None
         try:
-            if await self._store.hold(self._process, _HELD_SECONDS):
+            if await self._hold():
                 await self._look_and_tell(quotas, began)
             else:
                 self._said, rest = {}, _ASK_SECONDS
             self._failed = False
+        except StoreError:
+            await self._hold()  # and what was said
+            raise
         finally:  # one that fails has cost as much
             now = self._clock.monotonic()
             if rest is None:
@@ -86,18 +91,34 @@ class CrowdWatch:
         found = await self._look(quotas)
         if found or self._said:
             await self._store.tell(found)
+            self._said_at = self._clock.monotonic()
             self._log(found)
         self._said, self._looked_at = found, began
+
+    async def _hold(self) -> bool:
+        """Be the one who looks, if no other is. What was said some time ago is said again: a look
+        may take long, or fail."""
+        held = await self._store.hold(self._process, _HELD_SECONDS)
+        now = self._clock.monotonic()
+        if held and self._said and now >= self._said_at + _AGAIN_SECONDS:
+            await self._store.tell_again()
+            self._said_at = now
+        return held
 
     async def _look(self, quotas: dict[str, int]) -> Crowds:
         found: dict[LaneKey, Crowd] = {}
         if self._most is not None:
             self._turn += 1
-            ready = await self._store.of_tenants(self._most, self._turn)
-            weights = {tenant: self._directory.weight(tenant) for tenant in ready}
-            found |= shared_crowds(ready, weights, self._most, self._said)
+            of_tenants = await self._store.of_tenants(self._most, self._turn)
+            weights = {tenant: self._directory.weight(tenant) for tenant in of_tenants}
+            found |= shared_crowds(of_tenants, weights, self._most, self._said)
+            await self._hold()
         if quotas:
-            found |= own_crowds(await self._store.of_lanes(quotas), quotas, self._said)
+            ready: dict[LaneKey, int] = {}
+            async for some in self._store.of_lanes(quotas):
+                ready |= some
+                await self._hold()
+            found |= own_crowds(ready, quotas, self._said)
         deepest = sorted(found, key=lambda key: found[key].ready, reverse=True)[:_MOST_SAID]
         seconds = self._clock.monotonic() - self._looked_at
         return with_waits({key: found[key] for key in deepest}, self._said, seconds)

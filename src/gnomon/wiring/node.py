@@ -307,7 +307,13 @@ class Assembly:
     def _rules(self) -> TenantRules:
         settings, known = self._inputs.settings, self._inputs.directory
         guards = Guards(known, settings.targets.allow)
-        return TenantRules(self._clock, known, guards, settings.api.max_payload_bytes)
+        return TenantRules(
+            self._clock,
+            known,
+            guards,
+            settings.api.max_payload_bytes,
+            queues=settings.targets.queues or None,
+        )
 
     @cached_property
     def _store(self) -> PostgresDispatch:

@@ -64,7 +64,12 @@ class AppRegistrar:
             PostgresTaskTypes(database),
             PostgresWorkflows(database),
             TenantRules(
-                clock, directory, guards, settings.api.max_payload_bytes, settings.api.max_run_nodes
+                clock,
+                directory,
+                guards,
+                settings.api.max_payload_bytes,
+                settings.api.max_run_nodes,
+                settings.targets.queues or None,
             ),
         )
         self._registration = Registration(app, self.version, stores)

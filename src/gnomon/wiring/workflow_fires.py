@@ -35,5 +35,12 @@ def workflow_fires(
         store.on_inserted,
     )
     api = settings.api
-    rules = TenantRules(clock, directory, guards, api.max_payload_bytes, api.max_run_nodes)
+    rules = TenantRules(
+        clock,
+        directory,
+        guards,
+        api.max_payload_bytes,
+        api.max_run_nodes,
+        settings.targets.queues or None,
+    )
     return WorkflowFires(tasks, PostgresWorkflows(store.database), rules, hints.send)

@@ -2,6 +2,8 @@
 
 import asyncio
 import heapq
+import math
+from collections.abc import AsyncIterator, Mapping
 from itertools import pairwise
 from typing import Any, cast
 from uuid import UUID
@@ -11,10 +13,13 @@ import pytest
 from gnomon.chores import Chores, Troubles, every
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.errors import StoreExhausted
-from gnomon.model.fleet.crowding import Crowds
+from gnomon.model.fleet.crowding import Crowds, LaneKey
+from gnomon.model.tasks.priority import Lane
 from gnomon.settings import SharingSettings
 from gnomon.store.crowd_watch import LOOK_SECONDS, SAID_SECONDS, CrowdWatch
 from gnomon.store.tenant_cache import TenantCache
+
+STATEMENT = 5.0  # seconds that one may take
 
 
 class SimulatedClock(SystemClock):
@@ -67,18 +72,36 @@ class Board:
     async def of_tenants(self, most: int, turn: int) -> dict[str, int]:
         del turn
         self.looks.append(self._clock.at)
-        await self._clock.sleep(self.took)
+        await self._count(min(self.took, STATEMENT))
+        return {"a": 2 * most}
+
+    async def of_lanes(self, quotas: Mapping[str, int]) -> AsyncIterator[dict[LaneKey, int]]:
+        for _ in range(math.ceil(self.took / STATEMENT) - 1):
+            await self._count(STATEMENT)
+            yield dict.fromkeys((LaneKey(tenant, Lane.LOW) for tenant in quotas), 1)
+
+    async def _count(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
         if self.exhausted:
             raise StoreExhausted("too slow")
-        return {"a": 2 * most}
 
     async def tell(self, crowds: Crowds) -> None:
         assert crowds
         self.said_at = self._clock.at
 
+    async def tell_again(self) -> None:
+        self.said_at = self._clock.at
+
+
+class Directory(TenantCache):
+    """With a tenant whose lanes are bounded."""
+
+    def bounded_lanes(self) -> dict[str, int]:
+        return {"a": 1_000}
+
 
 def watch_of(clock: SimulatedClock, board: Board) -> CrowdWatch:
-    directory = TenantCache(cast("Any", None), clock, {})
+    directory = Directory(cast("Any", None), clock, {})
     settings = SharingSettings(max_ready_tasks=100)
     return CrowdWatch(cast("Any", board), settings, directory, clock, new_incarnation())
 
@@ -104,7 +127,7 @@ class Processes:
         await asyncio.gather(*self.running, return_exceptions=True)
 
 
-@pytest.mark.parametrize("took", [0.001, 0.3, 1.0, 3.0, 5.0])
+@pytest.mark.parametrize("took", [0.001, 0.3, 1.0, 3.0, 5.0, 12.0, 60.0])
 async def test_refusals_hold_without_gaps_and_one_process_says_them(took: float) -> None:
     clock = SimulatedClock()
     board = Board(clock, took)
@@ -118,6 +141,20 @@ async def test_refusals_hold_without_gaps_and_one_process_says_them(took: float)
     await processes.end()
     assert len(board.holders) == 1
     assert (len(board.looks) - looks) * took <= 300 * max(1 / 20, took / (took + 5)) + took
+
+
+async def test_refusals_hold_while_what_waits_cannot_be_counted() -> None:
+    clock = SimulatedClock()
+    board = Board(clock, 5.0)
+    processes = Processes(clock, board, 3)
+    while board.said_at < 0:
+        await clock.step()
+    began, board.exhausted = clock.at, True
+    while clock.at < began + 300:
+        await clock.step()
+        assert clock.at < board.said_at + SAID_SECONDS
+    await processes.end()
+    assert len(board.holders) == 1
 
 
 async def test_another_process_takes_over_while_refusals_hold() -> None:

@@ -38,6 +38,7 @@ _REMEDY = "see to {}; its workers are given nothing until it answers, and connec
 _LONGEST_PAUSE = 1.0
 # Each has an answer, and the link has room for all of them, for what is offered and for its own.
 _MOST_CALLS = MOST_ASKED - MOST_OFFERED - 100
+_SHARES = 4  # a channel with several calls has one of so many shares of the bytes
 _read = msgspec.msgpack.Decoder(PipeCall).decode
 
 
@@ -124,7 +125,7 @@ class PipeListener:
             return  # of nobody who waits for an answer
         if not is_worker_channel(self._settings.namespace, call.answer_to):
             return
-        found = fault(call) or self._excess(len(frame))
+        found = fault(call) or self._excess(call.answer_to, len(frame))
         if found is None:
             self._begin(call, len(frame))
         else:
@@ -144,10 +145,13 @@ class PipeListener:
 
     # Calls
 
-    def _excess(self, size: int) -> Problem | None:
+    def _excess(self, channel: str, size: int) -> Problem | None:
         """Why there is no room for a call of so many bytes, if there is none."""
         if size > self._bounds.bytes:
             return problem(413, f"a call has at most {self._bounds.bytes} bytes")
+        own = self._calls.get(channel)
+        if own and size + sum(each.size for each in own) > self._bounds.bytes // _SHARES:
+            return busy("too many bytes of this worker are in progress; try again")
         if self._under_way < self._bounds.calls and self._held + size <= self._bounds.bytes:
             return None
         self._refused += 1

@@ -95,6 +95,7 @@ async def start_ad_hoc_run(request: Request) -> ASGIResponse:
         raise error if error.pointer == "/input" else error.within("/definition") from error
 
     async def act(change: PostgresTaskChange) -> Answer:
+        runs.check_room(context.rules, run)
         return answer(202, run_view(await runs.start(change, run)))
 
     return await changed(request, body, act)

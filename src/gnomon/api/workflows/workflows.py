@@ -175,6 +175,7 @@ async def start_workflow_run(request: Request) -> ASGIResponse:
         raise withheld(by, error, "/definition") from error
 
     async def act(change: PostgresTaskChange) -> Answer:
+        runs.check_room(context.rules, run)
         return answer(202, run_view(await runs.start(change, run)))
 
     return await changed(request, body, act)

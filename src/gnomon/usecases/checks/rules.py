@@ -22,7 +22,7 @@ class TenantRules(msgspec.Struct, frozen=True):
     guards: Guards
     max_payload_bytes: int
     max_run_nodes: int = MOST_RUN_NODES
-    queues: Mapping[str, QueueConnection] | None = None  # None: nodes know, this process does not
+    queues: Mapping[str, QueueConnection] | None = None  # None: other processes know
 
     def allow_list(self, tenant_id: str) -> AllowList:
         """The targets that the tenant may call."""

@@ -22,6 +22,7 @@ from gnomon.store.ports.work.workflows import (
 )
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_whole
+from gnomon.usecases.checks.crowd_check import check_crowd
 from gnomon.usecases.checks.request_moments import latest_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.task_template import payload_of
@@ -105,6 +106,13 @@ def check_definition(rules: TenantRules, by: Principal, definition: WorkflowDefi
     tasks = NodeTasks(rules, Requested(by, now, None), graph, None)
     _tasks(tasks, graph, definition)
     _compensations(tasks, graph, definition)
+
+
+def check_room(rules: TenantRules, run: NewWorkflowRun) -> None:
+    """Raises LaneCrowded where too much waits already in the lane of a task that starts at once."""
+    for node in run.nodes:
+        if not node.is_blocked:
+            check_crowd(rules.directory, node.task, run.created_at)
 
 
 async def start(change: PostgresTaskChange, run: NewWorkflowRun) -> ReadWorkflowRun:

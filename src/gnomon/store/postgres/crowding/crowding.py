@@ -1,7 +1,7 @@
 """Counts tasks that are due and wait, and tells all processes in which lanes new ones are
 refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from uuid import UUID
 
 import asyncpg
@@ -31,18 +31,18 @@ class PostgresCrowding:
         """Whether this process is the one to count."""
         return await self._database.fetchrow("hold_chore", CHORE, process, seconds) is not None
 
-    async def of_lanes(self, quotas: Mapping[str, int]) -> dict[LaneKey, int]:
-        """Waiting tasks in each lane of these tenants, counted a little beyond their quotas."""
-        tenants, found = sorted(quotas), {}
+    async def of_lanes(self, quotas: Mapping[str, int]) -> AsyncIterator[dict[LaneKey, int]]:
+        """Waiting tasks in each lane of these tenants, counted a little beyond their quotas: some
+        tenants after the other."""
+        tenants = sorted(quotas)
         for first in range(0, len(tenants), _TENANTS_AT_ONCE):
             some = tenants[first : first + _TENANTS_AT_ONCE]
             most = [counted_up_to(quotas[tenant]) for tenant in some]
             with statements_within(_WITHIN_SECONDS):
                 rows = await self._database.fetch("ready_of_lanes", some, most, _MOST_FLOWS)
-            found.update(
-                {LaneKey(tenant, LANES.get(lane, ANY_LANE)): ready for tenant, lane, ready in rows}
-            )
-        return found
+            yield {
+                LaneKey(tenant, LANES.get(lane, ANY_LANE)): ready for tenant, lane, ready in rows
+            }
 
     async def of_tenants(self, most: int, turn: int) -> dict[str, int]:
         """Waiting tasks of each tenant, where `most` may wait in all: an estimate by a part of
@@ -62,6 +62,11 @@ class PostgresCrowding:
             if crowds:
                 await connection.execute(query("crowd_lanes"), *_columns(crowds))
             await connection.execute(query("tell_crowded"), bool(crowds))
+
+    async def tell_again(self) -> None:
+        """Let what was told last hold for longer."""
+        async with self._database.transaction() as connection:
+            await connection.execute(query("tell_crowded"), True)
 
 
 def crowds_of(rows: Sequence[asyncpg.Record]) -> Crowds:
