@@ -19,6 +19,7 @@ class Injector:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._broker_turn = asyncio.Lock()  # it may take long to start, or to be told
         self._striking: dict[str, Callable[[Planned], Awaitable[tuple[bool, str]]]] = {
             "kill": self._kill,
             "crash_point": self._crash,
@@ -47,6 +48,13 @@ class Injector:
                 group.create_task(self.strike(planned))
 
     async def strike(self, planned: Planned) -> None:
+        if planned.victim not in PIPE_RATES:
+            await self._strike(planned)
+            return
+        async with self._broker_turn:
+            await self._strike(planned)
+
+    async def _strike(self, planned: Planned) -> None:
         at = time.time()
         took_effect, detail = await self._striking[planned.kind](planned)
         if planned.kind == "crash_point" and took_effect:
@@ -121,7 +129,7 @@ class Injector:
         return True, f"down for {planned.seconds:.1f} s"
 
     async def _pause_broker(self, planned: Planned) -> tuple[bool, str]:
-        await self._world.pause_broker()
+        self._world.pause_broker()
         try:
             await asyncio.sleep(planned.seconds)
         finally:

@@ -95,7 +95,6 @@ class World:
         self.leaving: set[str] = set()  # API processes that no worker is led to
         self._restarts: dict[str, float] = {}  # when to start what has ended (monotonic)
         self._one_at_a_time = asyncio.Lock()  # who stops and starts PostgreSQL
-        self._broker_starts = asyncio.Lock()  # and the broker of a pipe
 
     async def __aenter__(self) -> Self:
         try:
@@ -214,10 +213,9 @@ class World:
     async def restart_broker(self, down: float) -> None:
         """`kill -9`, and start it without data after so many seconds."""
         assert self.broker is not None
-        async with self._broker_starts:
-            self.broker.kill()
-            await asyncio.sleep(down)
-            await asyncio.to_thread(self.broker.restart)
+        self.broker.kill()
+        await asyncio.sleep(down)
+        await asyncio.to_thread(self.broker.restart)
 
     def cut_broker(self) -> int:
         """Close all connections to it, or all of workers; gives how many there were."""
@@ -229,18 +227,15 @@ class World:
 
     async def fill_broker(self, *, full: bool) -> None:
         assert self.broker is not None
-        async with self._broker_starts:
-            await asyncio.to_thread(self.broker.fill, full=full)
+        await asyncio.to_thread(self.broker.fill, full=full)
 
-    async def pause_broker(self) -> None:
+    def pause_broker(self) -> None:
         assert self.broker is not None
-        async with self._broker_starts:
-            self.broker.send(signal.SIGSTOP)
+        self.broker.send(signal.SIGSTOP)
 
     async def heal_broker(self) -> None:
         if self.broker is not None:
-            async with self._broker_starts:
-                self.broker.send(signal.SIGCONT)
+            self.broker.send(signal.SIGCONT)
             await self.fill_broker(full=False)
 
     async def unsettled(self) -> int:
