@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import aio_pika
 import pytest
@@ -19,6 +20,8 @@ from tests.waiting import eventually
 
 from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.tasks.task import Submission
+from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
+from gnomon.node.run.targets.queue.rabbitmq import RabbitBroker
 from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.database import Database
 
@@ -94,6 +97,50 @@ async def test_messages_are_routed_or_said_not_to_be(
                 connection, key_of(await published(database, connection, "created"))
             )
             assert lost["last_error"] == "queue://orders: there is no exchange 'missing'"
+
+
+@asynccontextmanager
+async def broker_of(server: RabbitServer, user: str, exchange: str) -> AsyncIterator[RabbitBroker]:
+    url = server.url.replace(RabbitServer.USER, user)
+    broker = RabbitBroker(QueueConnection(url, exchange=exchange), Credentials("p", (None,) * 3))
+    yield broker
+    await broker.close()
+
+
+async def outcome(broker: RabbitBroker, topic: str) -> tuple[str, bool]:
+    """What came of a message, and whether the breaker counts it."""
+    try:
+        await broker.publish(topic, Message(str(uuid4()), b"{}", {}, None))
+    except NotPublished as error:
+        return str(error), error.unwell
+    return "published", False
+
+
+async def test_permissions_that_are_missing_are_named(rabbit: RabbitServer) -> None:
+    """A topic that is forbidden says nothing of the others, not even of those beside it on the
+    channel, which the broker ends."""
+    rabbit.control("add_user", "narrow", "p")
+    async with channel_to(rabbit) as channel:
+        await (await channel.declare_queue("allowed", durable=True)).bind("amq.topic", "open")
+    async with broker_of(rabbit, "narrow", "amq.topic") as broker:
+        none = "there is no virtual host '/', or 'narrow' has no permission for it"
+        assert await outcome(broker, "open") == (none, True)
+    rabbit.control("set_permissions", "narrow", "", "^amq.topic$", "")
+    rabbit.control("set_topic_permissions", "narrow", "amq.topic", "^open$", "")
+    lacks = "the user of the connection lacks the permission to write: "
+    async with broker_of(rabbit, "narrow", "amq.topic") as broker:
+        topics = ["open", "closed", "open", "closed", "open"]
+        said = await asyncio.gather(*(outcome(broker, topic) for topic in topics))
+        assert [said[each] for each in (0, 2, 4)] == [("published", False)] * 3
+        for why, unwell in (said[1], said[3]):
+            assert why.startswith(lacks)
+            assert "access to topic 'closed' in exchange 'amq.topic'" in why
+            assert not unwell
+    async with broker_of(rabbit, "narrow", "amq.direct") as broker:
+        why, unwell = await outcome(broker, "open")
+        assert why.startswith(lacks)
+        assert "access to exchange 'amq.direct'" in why
+        assert unwell  # no topic can be written to
 
 
 async def test_credentials_are_rotated_without_a_restart(

@@ -17,6 +17,13 @@ from gnomon.settings.queues import QueueConnection
 _CONNECT_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
 _CONFIRM_SECONDS = 10.0  # a connection that broke may never say so
+_REFUSED = "ACCESS_REFUSED - "
+# What is still written to a channel that the broker has ended, ends the connection too.
+_ENDED = (
+    exceptions.ChannelClosed,
+    exceptions.ChannelInvalidStateError,
+    exceptions.ConnectionClosed,
+)
 
 
 class RabbitBroker:
@@ -24,10 +31,12 @@ class RabbitBroker:
 
     def __init__(self, settings: QueueConnection, credentials: Credentials) -> None:
         self._settings = settings
+        self._credentials = credentials
         self._url = URL(settings.url)
         if credentials.password is not None:
             self._url = self._url.with_password(credentials.password)
         self._opening = asyncio.Lock()
+        self._one_alone = asyncio.Lock()
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
         self._exchange: AbstractExchange | None = None
@@ -43,9 +52,7 @@ class RabbitBroker:
             correlation_id=message.key,
         )
         try:
-            await exchange.publish(
-                sent, routing_key=topic, mandatory=True, timeout=_CONFIRM_SECONDS
-            )
+            await self._send(exchange, topic, sent)
         except exceptions.PublishError as error:
             why = f"no queue takes the message: nothing is bound to {topic!r}"
             raise NotPublished(why, again=False, unwell=False) from error
@@ -58,9 +65,24 @@ class RabbitBroker:
             await self._forget(exchange)
             raise NotPublished("the connection was closed") from error
         except (exceptions.AMQPError, RuntimeError, OSError) as error:
+            if _REFUSED in str(error):
+                raise _forbidden(error) from error
             await self._forget(exchange)
             raise NotPublished(_described(error)) from error
         return message.id
+
+    async def _send(self, exchange: AbstractExchange, topic: str, sent: aio_pika.Message) -> None:
+        try:
+            await _confirmed(exchange, topic, sent)
+        except _ENDED:
+            # The broker ends the channel over one message, and all that are on it fail. Whose
+            # fault it was shows when each is sent alone.
+            async with self._one_alone:
+                alone = RabbitBroker(self._settings, self._credentials)
+                try:
+                    await _confirmed(await alone._ready(), topic, sent)
+                finally:
+                    await alone._forget(alone._exchange)
 
     async def _forget(self, exchange: AbstractExchange | None) -> None:
         """Make another connection next time: one that broke does not always know it. Others may
@@ -82,6 +104,7 @@ class RabbitBroker:
             known = self._exchange
             if known is not None and self._channel is not None and not self._channel.is_closed:
                 return known
+            await self._forget(known)  # a channel that was ended may take its connection along
             try:
                 self._exchange = await self._opened()
             except (
@@ -90,27 +113,40 @@ class RabbitBroker:
             ) as error:
                 why = "the broker refuses the credentials of the connection"
                 raise NotPublished(why) from error
+            except exceptions.InvalidFrameError as error:  # it was closed in place of opened
+                user, host = self._url.user, self._url.path.removeprefix("/") or "/"
+                why = f"there is no virtual host {host!r}, or {user!r} has no permission for it"
+                raise NotPublished(why) from error
             except exceptions.ChannelNotFoundEntity as error:
                 why = f"there is no exchange {self._settings.exchange!r}"
                 raise NotPublished(why, again=False, unwell=False) from error
             except (exceptions.AMQPError, RuntimeError, OSError) as error:
-                await self._forget(known)
+                await self._forget(None)
                 raise NotPublished(_described(error)) from error
             return self._exchange
 
     async def _opened(self) -> AbstractExchange:
-        if self._connection is None or self._connection.is_closed:
-            options: dict[str, Any] = {}
-            if self._settings.scheme == "amqps":
-                options["ssl_context"] = tls_context(self._settings)
-            self._connection = await aio_pika.connect(
-                self._url, timeout=_CONNECT_SECONDS, **options
-            )
+        options: dict[str, Any] = {}
+        if self._settings.scheme == "amqps":
+            options["ssl_context"] = tls_context(self._settings)
+        self._connection = await aio_pika.connect(self._url, timeout=_CONNECT_SECONDS, **options)
         channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
         self._channel = channel
         if not self._settings.exchange:
             return channel.default_exchange
         return await channel.get_exchange(self._settings.exchange, ensure=True)
+
+
+async def _confirmed(exchange: AbstractExchange, topic: str, sent: aio_pika.Message) -> None:
+    await exchange.publish(sent, routing_key=topic, mandatory=True, timeout=_CONFIRM_SECONDS)
+
+
+def _forbidden(error: BaseException) -> NotPublished:
+    """The broker says which exchange or topic. Who may not write to the exchange may publish
+    nothing by this connection, so its breaker counts that."""
+    _, _, what = str(error).partition(_REFUSED)
+    why = f"the user of the connection lacks the permission to write: {what[:400]}"
+    return NotPublished(why, unwell="access to topic" not in what)
 
 
 def _described(error: BaseException) -> str:
