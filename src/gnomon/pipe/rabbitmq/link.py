@@ -196,7 +196,9 @@ class RabbitLink:
             while True:
                 await self._unconfirmed.acquire()
                 asked = await self._asked.get()
-                group.create_task(self._send_one(sender, asked))
+                sending = group.create_task(self._send_one(sender, asked))
+                # It may be cancelled before it starts.
+                sending.add_done_callback(partial(self._on_sent, asked))
 
     async def _send_one(self, sender: Any, asked: _Outgoing) -> None:
         try:
@@ -208,6 +210,9 @@ class RabbitLink:
             self._unconfirmed.release()
         if asked.fate is not None and not asked.fate.done():
             asked.fate.set_result(fate)
+
+    def _on_sent(self, asked: _Outgoing, _: "asyncio.Task[None]") -> None:
+        self._fail(asked, self._ended())
 
     async def _fate_of(self, sender: Any, asked: _Outgoing) -> _Fate:
         beats = asked.exchange == beat_channel(self._settings.namespace)
