@@ -9,7 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are public
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.certificates import Authority
 from tests.conformance.test_links import LinksThroughBroker
 from tests.conformance.test_pipes import ThroughBroker
@@ -69,6 +74,43 @@ async def test_more_partitions_disturb_nobody(kafka: KafkaServer) -> None:
         async with pipe_ends(kafka.url(), namespace="grown") as others:
             await eventually(lambda: others.answered("by others"))
         assert await ends.answered("at last")
+
+
+def set_largest(kafka: KafkaServer, topic: str, most: int) -> None:
+    entry = ConfigEntry("max.message.bytes", str(most), incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for made in kafka.admin.incremental_alter_configs([changed]).values():
+        made.result(30)
+
+
+async def test_topics_for_small_messages_are_a_trouble_that_says_what_to_do(
+    kafka: KafkaServer,
+) -> None:
+    config = {"max.message.bytes": "100000"}
+    for made in kafka.admin.create_topics([NewTopic("small.1.answers", 1, config=config)]).values():
+        made.result(30)
+    async with asyncio.timeout(60), pipe_ends(kafka.url(), namespace="small") as ends:
+        assert not await ends.up.get()
+        (trouble,) = ends.troubles.all()
+        assert "small.1.answers takes messages of at most 100000 bytes" in trouble.error
+        assert "set its max.message.bytes to 35651584" in trouble.error
+        set_largest(kafka, "small.1.answers", 35651584)
+        await eventually(lambda: ends.answered("after"), 30)
+        assert not ends.troubles.all()
+
+
+async def test_an_answer_that_kafka_does_not_take_is_answered_by_a_problem(
+    kafka: KafkaServer,
+) -> None:
+    async with asyncio.timeout(60), pipe_ends(kafka.url(), namespace="shrunk") as ends:
+        await eventually(lambda: ends.answered("before"))
+        set_largest(kafka, "shrunk.1.answers", 100_000)
+
+        async def refused() -> bool:
+            return "Kafka does not take the answer of 200000 bytes" in await ends.ask("x" * 200_000)
+
+        await eventually(refused)
+        assert await ends.answered("small")
 
 
 async def test_tls_with_certificates_of_a_private_authority(

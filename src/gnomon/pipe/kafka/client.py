@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from gnomon.pipe.kafka.topics import MOST_BYTES, NoTopics
+from gnomon.pipe.kafka.topics import MOST_BYTES, UnfitTopics
 
 _POLL_SECONDS = 0.2
 _TOGETHER = 500  # records, or confirmations
@@ -149,7 +149,7 @@ class KafkaClient:
                     self._receive(consumer, own)
             finally:
                 consumer.close()
-        except (KafkaException, NoTopics, ValueError) as error:
+        except (KafkaException, UnfitTopics, ValueError) as error:
             self._tell(self._events.failed, error)
 
     def _from_the_end(self, consumer: Consumer, partition: int) -> list[TopicPartition]:
@@ -169,7 +169,7 @@ class KafkaClient:
             except KafkaException as error:
                 if error.args[0].code() not in _NEW or self._stopped.wait(_POLL_SECONDS):
                     raise
-        raise NoTopics(f"the topic {read.topic} has no leader")
+        raise UnfitTopics(f"the topic {read.topic} has no leader")
 
     def _receive(self, consumer: Consumer, own: bytes) -> None:
         first = consumer.poll(_POLL_SECONDS)
@@ -183,7 +183,19 @@ class KafkaClient:
             if error is None and (message.topic() == self._reading.besides or message.key() == own):
                 records.append(_record(message))
         if records:
-            self._tell(self._events.records, records)
+            self._hand_over(records)
+
+    def _hand_over(self, records: Sequence[PipeRecord]) -> None:
+        """Wait until they are taken: meanwhile the rest waits in the client, which has bounds."""
+        taken = threading.Event()
+
+        def take() -> None:
+            taken.set()
+            self._events.records(records)
+
+        self._tell(take)
+        while not (taken.wait(_POLL_SECONDS) or self._stopped.is_set()):
+            pass
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() in _HOPELESS or error.fatal():

@@ -5,6 +5,7 @@ that they have asked. Silence is counted in rounds.
 """
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from gnomon.clock import Clock, chance
 from gnomon.pipe.broker_security import kafka_security
 from gnomon.pipe.kafka.client import ClientEvents, KafkaClient, PipeRecord, Reading
-from gnomon.pipe.kafka.topics import NoTopics, PipeTopics, partitions_of
+from gnomon.pipe.kafka.topics import PipeTopics, UnfitTopics, partitions_of
 from gnomon.pipe.meeting.frames import MOST_CHANNEL, is_gateway_channel, is_worker_channel
 from gnomon.pipe.meeting.link import (
     MOST_ASKED,
@@ -22,6 +23,7 @@ from gnomon.pipe.meeting.link import (
     PING,
     WATCH_SECONDS,
     LinkEnd,
+    MessageTooLarge,
     PipeUnavailable,
     as_unavailable,
     unavailable,
@@ -29,7 +31,7 @@ from gnomon.pipe.meeting.link import (
 from gnomon.pipe.meeting.presence import KnownGateways, Presence
 from gnomon.settings import PipeSettings
 
-_FAILURES = (KafkaException, NoTopics, OSError)
+_FAILURES = (KafkaException, UnfitTopics, OSError)
 _HERE_ROUNDS = 3  # without a beat for so many, a gateway is not chosen
 _NOBODY = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
@@ -69,8 +71,10 @@ class KafkaLink:
                     self._failed.result()
                 await self._serve(self._opened.result())
         finally:
-            self._close()
-            await client.stop()
+            try:
+                self._close()
+            finally:
+                await client.stop()
 
     async def publish(self, channel: str, frame: bytes) -> bool:
         """Whether Kafka has it; who reads it is not known. Raises PipeUnavailable."""
@@ -85,11 +89,12 @@ class KafkaLink:
             return True
         if error.code() in _NOBODY:
             return False
-        raise unavailable(self._settings, _plain(KafkaException(error)))
+        raise self._not_sent(KafkaException(error))
 
     def offer(self, channel: str, frame: bytes) -> None:
         if self._open and len(self._pending) < MOST_OFFERED:
-            self._put(channel, frame)
+            with contextlib.suppress(PipeUnavailable):
+                self._put(channel, frame)
 
     async def gateways(self) -> list[str]:
         """Those that have beaten lately. Raises PipeUnavailable."""
@@ -178,10 +183,14 @@ class KafkaLink:
         except KafkaException as error:
             if error.args[0].code() in _NOBODY:
                 return None
-            raise unavailable(self._settings, _plain(error)) from error
+            raise self._not_sent(error) from error
         self._pending.add(told)
         told.add_done_callback(self._on_told)
         return told
+
+    def _not_sent(self, error: KafkaException) -> PipeUnavailable:
+        failed = unavailable(self._settings, _plain(error))
+        return MessageTooLarge(str(failed)) if error.args[0].code() in _TOO_LARGE else failed
 
     def _on_told(self, told: "asyncio.Future[KafkaError | None]") -> None:
         """What Kafka did not take for a reason of its own ends the link: its client may know
@@ -237,8 +246,9 @@ class KafkaLink:
             if each is not None and not each.done():
                 each.cancel()
         for told in list(self._pending):
-            told.set_exception(self._ended())
-            told.exception()  # seen: not everything that is sent is waited for
+            if not told.done():  # else it was confirmed in this turn of the loop
+                told.set_exception(self._ended())
+                told.exception()  # seen: not everything that is sent is waited for
 
 
 def _plain(error: Exception) -> Exception:

@@ -22,6 +22,10 @@ class PipeUnavailable(StoreUnavailable):
     """The broker cannot be reached, or refuses what it is asked; nothing was acknowledged."""
 
 
+class MessageTooLarge(PipeUnavailable):
+    """The broker is there, and takes no message of this size."""
+
+
 class LinkEnd(Protocol):
     """Whoever a link is of."""
 
@@ -55,7 +59,8 @@ class PipeLink(Protocol):
         """Listen until that fails. Raises PipeUnavailable."""
 
     async def publish(self, channel: str, frame: bytes) -> bool:
-        """False: nobody has received it, as far as the broker can tell. Raises PipeUnavailable."""
+        """False: nobody has received it, as far as the broker can tell. Raises PipeUnavailable,
+        MessageTooLarge."""
 
     def offer(self, channel: str, frame: bytes) -> None:
         """Publish it unless others have to wait for it, and without knowing what became of it."""

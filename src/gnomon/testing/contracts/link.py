@@ -145,6 +145,18 @@ class LinkContract:
                 raise AssertionError("it has ended")
         gateway.offer(gateway.channel, b"call")
 
+    async def test_whoever_sends_as_it_ends_does_not_wait_for_ever(self) -> None:
+        for steps in range(6):
+            async with self.connected(f"g{steps}", gateway=True) as (gateway, _):
+                loop = asyncio.get_running_loop()
+                sent = [loop.create_task(gateway.publish(gateway.channel, b"c")) for _ in range(9)]
+                for _ in range(steps):
+                    await self.clock.sleep(0)
+            _, waiting = await asyncio.wait(sent, timeout=_PATIENCE)
+            assert not waiting
+            for each in sent:
+                assert each.exception() is None or isinstance(each.exception(), PipeUnavailable)
+
     async def test_it_can_be_ended_at_any_moment_while_it_connects(self) -> None:
         async with self.connected("first", gateway=True):
             pass
