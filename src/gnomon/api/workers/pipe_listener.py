@@ -28,7 +28,14 @@ from gnomon.pipe.meeting.frames import (
     gateway_channel,
     is_worker_channel,
 )
-from gnomon.pipe.meeting.link import MOST_ASKED, MOST_OFFERED, PipeLink, PipeUnavailable, link_to
+from gnomon.pipe.meeting.link import (
+    MOST_ASKED,
+    MOST_OFFERED,
+    MessageTooLarge,
+    PipeLink,
+    PipeUnavailable,
+    link_to,
+)
 from gnomon.settings import PipeSettings
 
 log = structlog.get_logger("gnomon.api")
@@ -186,7 +193,18 @@ class PipeListener:
         made.size += len(answer.body)
         # Where it cannot be sent, the link ends by the same, and the worker asks again.
         with contextlib.suppress(PipeUnavailable):
+            await self._send(link, call, answer)
+
+    async def _send(self, link: PipeLink, call: PipeCall, answer: PipeAnswer) -> None:
+        """Or say that it is too large: its worker would wait for it in vain. Raises
+        PipeUnavailable."""
+        try:
             await link.publish(call.answer_to, encoded(answer))
+        except MessageTooLarge as error:
+            size = len(answer.body)
+            log.error("an answer is too large for the broker", bytes=size, why=str(error))  # noqa: TRY400
+            found = problem(500, f"{self._place.label} does not take the answer of {size} bytes")
+            link.offer(call.answer_to, encoded(refusal(call, found)))
 
 
 def _nobody(_call: PipeCall, _what: object) -> None:
