@@ -94,6 +94,10 @@ async def die_by_sql(world: World, key: TaskKey) -> None:
     await world.connection.execute("UPDATE gnomon.task SET state = 4 WHERE id = $1", key.id)
 
 
+async def bury_node(world: World, key: TaskKey) -> None:
+    await world.connection.execute(query("bury_node"), key.tenant_id, key.id, "it does not fit")
+
+
 ENDS: dict[Callable[[World, TaskKey], Awaitable[None]], State] = {
     complete: State.COMPLETED,
     die: State.DEAD,
@@ -102,6 +106,7 @@ ENDS: dict[Callable[[World, TaskKey], Awaitable[None]], State] = {
     interrupt: State.CANCELLED,
     complete_in_own_transaction: State.COMPLETED,
     die_by_sql: State.DEAD,
+    bury_node: State.DEAD,
 }
 
 
@@ -140,13 +145,16 @@ async def test_what_a_settlement_says_ends_with_it(world: World) -> None:
     assert [each[2] for each in await notes(world.connection)] == [State.DEAD]
 
 
-async def test_a_dead_letter_that_is_retried_ends_twice_in_order(world: World) -> None:
+@pytest.mark.parametrize("end", [die, bury_node])
+async def test_a_dead_letter_that_is_retried_ends_twice_in_order(
+    world: World, end: Callable[[World, TaskKey], Awaitable[None]]
+) -> None:
     await put(world.database, feed())
     key = await world.stored()
-    await die(world, key)
+    await end(world, key)
     async with world.tasks.change(DEFAULT_TENANT) as change:
         await change.redrive(key.id)
-    await die(world, key)
+    await end(world, key)
     async with world.tasks.change(DEFAULT_TENANT) as change:
         await change.redrive(key.id)
     await complete(world, key)

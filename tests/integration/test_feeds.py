@@ -15,10 +15,11 @@ from tests.integration.support import Connection, database_now, end_of, store
 from tests.integration.test_bulk_outage import QUICK
 from tests.waiting import eventually
 
-from gnomon.clock import new_incarnation
+from gnomon.clock import Clock, SystemClock, new_incarnation
 from gnomon.model.insight.outcome_feed import FeedOutcome
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
+from gnomon.node.maintenance.feed_chore import FeedChore
 from gnomon.node.maintenance.feed_keeper import FeedKeeper
 from gnomon.node.maintenance.feed_publisher import FeedPublisher
 from gnomon.node.membership.lease import Lease
@@ -47,15 +48,19 @@ def valkey(tmp_path: Path) -> Iterator[ValkeyServer]:
 
 
 def publisher_of(
-    database: Database, publisher: QueuePublisher, told: list[Event] | None = None
+    database: Database,
+    publisher: QueuePublisher,
+    told: list[Event] | None = None,
+    clock: Clock | None = None,
 ) -> FeedPublisher:
     """A node's, by itself."""
+    clock = clock or SystemClock()
+    lease = Lease(new_incarnation(), 10.0)
     return FeedPublisher(
-        "orders",
+        FeedChore("orders", PostgresChores(database), lease, clock),
         PostgresFeedNotes(database),
         publisher,
-        PostgresChores(database),
-        Lease(new_incarnation(), 10.0),
+        clock,
         (told if told is not None else []).append,
     )
 
@@ -79,7 +84,7 @@ async def test_an_outcome_is_a_cloud_event(
     _, good = call_of(
         now, "echo", task_type="mail", name="n", tags=("a",), payload={"returns": {"sent": 1}}
     )
-    _, bad = call_of(now, "no_such_function", retry_policy=ONCE)
+    _, bad = call_of(now, "no_such_function", retry_policy=ONCE, name="b", tags=("c",))
     async with running_node(database_dsn, targets_queues=connections(valkey)):
         keys = await store(database, good, bad)
 
@@ -107,12 +112,13 @@ async def test_an_outcome_is_a_cloud_event(
     assert data == {
         "task_id": str(good.id), "task_type": "mail", "name": "n", "tags": ["a"],
         "status": "COMPLETED", "attempt": 1, "fence": data["fence"], "error": None,
-        "response_status": None, "result": {"sent": 1},
+        "response_status": None, "result": {"sent": 1}, "shortened": False,
     }  # fmt: skip
     (dead,) = events(valkey, "dead")
     assert dead == by_task[str(bad.id)]
     assert dead["type"] == "gnomon.task.dead_lettered"
     assert "no_such_function" in dead["data"]["error"]
+    assert (dead["data"]["name"], dead["data"]["tags"]) == ("b", ["c"])
     found: Any = valkey.client.xrange("dead")
     ((_, entry),) = found
     assert entry["content-type"].startswith("application/cloudevents+json")

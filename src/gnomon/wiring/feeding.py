@@ -1,6 +1,7 @@
 """The services of a node that publish outcomes to the brokers of feeds."""
 
 from gnomon.chores import Service, every
+from gnomon.node.maintenance.feed_chore import FeedChore
 from gnomon.node.maintenance.feed_keeper import EVERY_SECONDS as KEEP_SECONDS
 from gnomon.node.maintenance.feed_keeper import FeedKeeper
 from gnomon.node.maintenance.feed_publisher import EVERY_SECONDS, FeedPublisher
@@ -11,7 +12,8 @@ from gnomon.wiring.node_inputs import NodeInputs
 
 
 def feeding(inputs: NodeInputs, lease: Lease) -> list[Service]:
-    """One for each connection, so that a broker that is away holds no other up; and one that bounds
+    """Two for each connection, so that a broker that is away holds no other up, nor a feed that
+    fails; and one that bounds
     what waits, whether anybody publishes or not."""
     clock, settings = inputs.clock, inputs.settings.targets
     notes, chores = PostgresFeedNotes(inputs.database), PostgresChores(inputs.database, clock)
@@ -19,6 +21,10 @@ def feeding(inputs: NodeInputs, lease: Lease) -> list[Service]:
     services = [every("feeds", keeper.run_once, clock, KEEP_SECONDS)]
     if inputs.publisher is not None:
         for name in settings.queues:
-            publisher = FeedPublisher(name, notes, inputs.publisher, chores, lease, inputs.emit)
-            services.append(every(publisher.chore, publisher.run_once, clock, EVERY_SECONDS))
+            chore = FeedChore(name, chores, lease, clock)
+            publisher = FeedPublisher(chore, notes, inputs.publisher, clock, inputs.emit)
+            services += [
+                every(chore.name, publisher.run_once, clock, EVERY_SECONDS),
+                every(f"{chore.name}:failed", publisher.retry_once, clock, EVERY_SECONDS),
+            ]
     return services

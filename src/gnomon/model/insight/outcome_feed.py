@@ -76,6 +76,12 @@ class NotedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     tags: str | None = None  # JSON, as the next
     result: str | None = None
     response_status: int | None = None
+    shortened: bool = False
+
+
+def shortened(noted: NotedOutcome) -> NotedOutcome:
+    """Without what may be large: the task still has it."""
+    return msgspec.structs.replace(noted, tags=None, error=None, result=None, shortened=True)
 
 
 def event_id(noted: NotedOutcome) -> str:
@@ -118,6 +124,7 @@ def _data(noted: NotedOutcome) -> dict[str, object]:
         "error": noted.error,
         "response_status": noted.response_status,
         "result": _json(noted.result),
+        "shortened": noted.shortened,
     }
 
 

@@ -1,130 +1,126 @@
 """Publishes outcomes to the brokers of feeds: at least once, and those of a task in their order."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
 
-from gnomon.model.insight.outcome_feed import (
-    CONTENT_TYPE,
-    FeedState,
-    NotedOutcome,
-    event_id,
-    event_of,
-)
-from gnomon.model.targets.queue_target import QueueTarget
-from gnomon.model.text import storable
-from gnomon.node.membership.lease import Lease
-from gnomon.node.run.targets.queue import Broker, Message, NotPublished
+from gnomon.clock import Clock
+from gnomon.model.insight.outcome_feed import FeedState
+from gnomon.node.maintenance.feed_chore import FeedChore
+from gnomon.node.maintenance.feed_chunk import FeedChunk
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import OutcomesPublished
-from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.feeds.feed_notes import PostgresFeedNotes
 
 EVERY_SECONDS = 0.5
-_HOLD_SECONDS = 30.0
-_CHUNK_SECONDS = 15.0  # shorter than the chore is held
+_TURN_SECONDS = 2.0  # of one feed; then it is another's turn
+_SIDE_BY_SIDE = 4  # feeds
 _AT_ONCE = 500
 _IN_FLIGHT = 64
-_ROUNDS = 20  # of one feed; then it is another's turn
+_TRIED_AT_ONCE = 20  # of a feed that failed
+_TRIED_IN_FLIGHT = 4
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+
+
+class _Pause(NamedTuple):
+    """Of a feed that failed: it doubles from one failure to the next."""
+
+    seconds: float
+    until: float
 
 
 class FeedPublisher:
     """Publishes the feeds of one connection. One node at a time does; where two believe to, both
-    publish the same, in the same order, and whoever is first takes it away."""
+    publish the same, in the same order, and whoever is first takes it away. Feeds that failed are
+    tried apart from the others, so that they hold nobody up."""
 
     def __init__(
         self,
-        connection: str,
+        chore: FeedChore,
         notes: PostgresFeedNotes,
         publisher: QueuePublisher,
-        chores: PostgresChores,
-        lease: Lease,
+        clock: Clock,
         emit: Observer,
     ) -> None:
-        self.chore = f"feeds:{connection}"
-        self._connection = connection
+        self._chore = chore
         self._notes = notes
         self._publisher = publisher
-        self._chores = chores
-        self._lease = lease
+        self._clock = clock
         self._emit = emit
+        self._pauses: dict[UUID, _Pause] = {}
 
     async def run_once(self) -> int:
         """Gives how many outcomes it published; 0 where another node has the chore."""
+        if not await self._chore.hold():
+            return 0
+        waiting = await self._notes.waiting(self._chore.connection)
+        present = {feed.id for feed in waiting}
+        self._pauses = {key: each for key, each in self._pauses.items() if key in present}
+        well = [feed for feed in waiting if feed.id not in self._pauses]
+        in_flight = _IN_FLIGHT // max(1, min(len(well), _SIDE_BY_SIDE))
+        return await self._publish_all(well, _AT_ONCE, in_flight)
+
+    async def retry_once(self) -> int:
+        """As `run_once`, for the feeds that failed and whose pause is over."""
+        now = self._clock.monotonic()
+        due = {key for key, pause in self._pauses.items() if pause.until <= now}
+        if not due or not await self._chore.hold():
+            return 0
+        waiting = await self._notes.waiting(self._chore.connection)
+        failed = sorted(
+            (feed for feed in waiting if feed.id in due),
+            key=lambda feed: self._pauses[feed.id].until,
+        )
+        return await self._publish_all(failed, _TRIED_AT_ONCE, _TRIED_IN_FLIGHT)
+
+    async def _publish_all(self, feeds: Sequence[FeedState], most: int, in_flight: int) -> int:
+        room = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+        async def turn(feed: FeedState) -> int:
+            async with room:
+                return await self._turn(feed, most, in_flight)
+
+        done = await asyncio.gather(*map(turn, feeds), return_exceptions=True)
         published = 0
-        for feed in await self._notes.waiting(self._connection):
-            for _ in range(_ROUNDS):
-                if not await self._chores.hold(self.chore, self._lease.incarnation, _HOLD_SECONDS):
-                    return published
-                done, is_last = await self._publish_some(feed)
-                published += done
-                if is_last:
-                    break
+        for each in done:
+            if isinstance(each, BaseException):
+                raise each
+            published += each
         return published
 
-    async def _publish_some(self, feed: FeedState) -> tuple[int, bool]:
+    async def _turn(self, feed: FeedState, most: int, in_flight: int) -> int:
+        published = 0
+        end = self._clock.monotonic() + _TURN_SECONDS
+        while await self._chore.hold():
+            done, is_last = await self._publish_some(feed, most, in_flight)
+            published += done
+            if is_last or self._clock.monotonic() >= end:
+                break
+        return published
+
+    async def _publish_some(self, feed: FeedState, most: int, in_flight: int) -> tuple[int, bool]:
         """Publish what comes first; gives how many that were, and whether to leave it at that."""
-        noted = await self._notes.first(feed, _AT_ONCE)
+        noted = await self._notes.first(feed, most)
         if not noted:
             return 0, not await self._notes.close_gap(feed)
-        chunk = _FeedChunk(feed, noted)
-        try:
-            target = QueueTarget(feed.feed.url)
-            target.check()
-            async with (
-                asyncio.timeout(_CHUNK_SECONDS),
-                self._publisher.broker_of(target, feed.feed.tenant_id) as broker,
-            ):
-                await chunk.publish(broker, target.topic)
-        except TimeoutError:
-            chunk.failed(f"not all was confirmed within {_CHUNK_SECONDS:g} s")
-        except (ValueError, NotPublished) as error:
-            chunk.failed(str(error))
-        await self._notes.confirm(feed, chunk.confirmed, chunk.error)
-        self._emit(OutcomesPublished(len(chunk.confirmed), failed=chunk.error is not None))
-        is_last = len(noted) < _AT_ONCE and feed.gap_since is None
-        return len(chunk.confirmed), is_last or chunk.error is not None
+        done = await FeedChunk(feed, noted, in_flight).publish(self._publisher)
+        await self._notes.confirm(feed, done.places, done.error)
+        self._emit(OutcomesPublished(len(done.places), failed=done.error is not None))
+        if done.places:
+            self._chore.published()
+        if done.error is None:
+            self._pauses.pop(feed.id, None)
+        else:
+            self._pause(feed)
+            if not done.refused:
+                await self._chore.failed()
+        is_last = len(noted) < most and feed.gap_since is None
+        return len(done.places), is_last or done.error is not None
 
-
-class _FeedChunk:
-    """Outcomes of a feed that are published together: those of different tasks at the same time,
-    those of one task one after the other."""
-
-    def __init__(self, feed: FeedState, noted: Sequence[NotedOutcome]) -> None:
-        self.confirmed: list[int] = []  # places
-        self.error: str | None = None
-        self._feed = feed
-        self._unwell = False
-        self._room = asyncio.Semaphore(_IN_FLIGHT)
-        self._by_task: dict[object, list[NotedOutcome]] = defaultdict(list)
-        for each in noted:
-            self._by_task[each.task_id].append(each)
-
-    def failed(self, error: str) -> None:
-        self.error = self.error or storable(error[:2000])
-
-    async def publish(self, broker: Broker, topic: str) -> None:
-        async with asyncio.TaskGroup() as group:
-            for noted in self._by_task.values():
-                group.create_task(self._publish_task(broker, topic, noted))
-
-    async def _publish_task(
-        self, broker: Broker, topic: str, noted: Sequence[NotedOutcome]
-    ) -> None:
-        async with self._room:
-            for each in noted:
-                if self._unwell:
-                    return
-                try:
-                    await broker.publish(topic, _message(each, self._feed.feed.name))
-                except NotPublished as error:
-                    self._unwell = self._unwell or error.unwell
-                    self.failed(str(error))
-                    return  # what the task did later must not be told first
-                self.confirmed.append(each.place)
-
-
-def _message(noted: NotedOutcome, feed: str) -> Message:
-    key = None if noted.task_id is None else str(noted.task_id)
-    return Message(event_id(noted), event_of(noted, feed), {"content-type": CONTENT_TYPE}, key)
+    def _pause(self, feed: FeedState) -> None:
+        before = self._pauses.get(feed.id)
+        seconds = _FIRST_PAUSE if before is None else min(2 * before.seconds, _LONGEST_PAUSE)
+        self._pauses[feed.id] = _Pause(seconds, self._clock.monotonic() + seconds)

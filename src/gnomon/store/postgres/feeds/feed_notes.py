@@ -21,8 +21,10 @@ class PostgresFeedNotes:
         return [feed_state(row) for row in rows]
 
     async def first(self, feed: FeedState, most: int) -> list[NotedOutcome]:
-        """The first that wait, in order."""
-        rows = await self._database.fetch("feed_notes", feed.id, most)
+        """The first that wait, in order; none where the feed was removed or goes elsewhere now."""
+        rows = await self._database.fetch(
+            "feed_notes", feed.feed.tenant_id, feed.id, feed.feed.url, most
+        )
         return [NotedOutcome(**row) for row in rows]
 
     async def confirm(self, feed: FeedState, places: Sequence[int], error: str | None) -> None:

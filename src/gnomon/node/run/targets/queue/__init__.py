@@ -23,12 +23,16 @@ class Credentials(NamedTuple):
 
 class NotPublished(GnomonError):
     """The broker did not take a message. `again`: it may later. `unwell`: no word about the
-    message, but about the broker, so the breaker of the connection counts it."""
+    message, but about the broker, so the breaker of the connection counts it. `wrong`: the message
+    itself is refused, and another one to the same topic may not be."""
 
-    def __init__(self, why: str, *, again: bool = True, unwell: bool = True) -> None:
+    def __init__(
+        self, why: str, *, again: bool = True, unwell: bool = True, wrong: bool = False
+    ) -> None:
         super().__init__(why)
         self.again = again
         self.unwell = unwell
+        self.wrong = wrong
 
 
 class Broker(Protocol):

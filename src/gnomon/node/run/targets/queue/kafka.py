@@ -147,9 +147,8 @@ class _Running:
         if code in _NO_TOPIC:
             return NotPublished(f"there is no topic {topic!r}", again=False, unwell=False)
         if code in _WRONG:
-            return NotPublished(
-                f"the broker refuses the message: {error.str()}", again=False, unwell=False
-            )
+            why = f"the broker refuses the message: {error.str()}"
+            return NotPublished(why, again=False, unwell=False, wrong=True)
         if code == KafkaError._MSG_TIMED_OUT:
             why = f": {self._last_error}" if self._last_error else ""
             return NotPublished(f"no confirmation within {_CONFIRM_SECONDS:g} s{why}"[:500])
