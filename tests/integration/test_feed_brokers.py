@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 from tests.brokers import RabbitServer
 from tests.integration.feeding import feed, notes, put
-from tests.integration.nodes import running_node
-from tests.integration.support import Connection
+from tests.integration.nodes import call_of, running_node
+from tests.integration.support import Connection, database_now, end_of, store
 from tests.integration.test_feeds import ended
 from tests.integration.test_kafka_targets import kafka, records
 from tests.integration.test_rabbitmq_targets import channel_to, queues, rabbit, secret
@@ -21,6 +21,7 @@ from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.feeds.feed_store import PostgresFeeds
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 __all__ = ["kafka", "rabbit", "secret"]  # fixtures
@@ -81,6 +82,33 @@ async def test_outcomes_reach_rabbitmq(
 
     async with running_node(database_dsn, targets_queues=queues(rabbit, secret)):
         await _through_an_outage(database, connection, rabbit, told)
+
+
+@pytest.mark.timeout(180)
+async def test_what_a_topic_of_kafka_refuses_is_told_shortened(
+    database_dsn: str, database: Database, connection: Connection, kafka: KafkaServer
+) -> None:
+    """One that takes little, and nothing without a key."""
+    small = {"max.message.bytes": "2000", "cleanup.policy": "compact"}
+    for made in kafka.admin.create_topics([NewTopic("small", 1, 1, config=small)]).values():
+        made.result(30)
+    feed_id = await put(database, feed(topic="small"))
+    now = await database_now(connection)
+    _, large = call_of(now, "echo", payload={"returns": "x" * 5000})
+    known = {"orders": QueueConnection(url=kafka.url())}
+    async with running_node(database_dsn, targets_queues=known):
+        (key,) = await store(database, large)
+        await end_of(connection, key)
+        await connection.execute("UPDATE gnomon.feed SET gap_since = gnomon.now()")
+
+        async def published() -> bool:
+            return (await PostgresFeeds(database).get(DEFAULT_TENANT, "results")).published == 2
+
+        await eventually(published, timeout=60)
+    told, gap = await asyncio.to_thread(records, kafka, "small")
+    data = json.loads(told.value() or b"")["data"]
+    assert (data["result"], data["shortened"]) == (None, True)
+    assert (told.key(), gap.key()) == (str(large.id).encode(), str(feed_id).encode())
 
 
 @pytest.mark.timeout(180)
