@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.envelope import Delivery, Report
@@ -46,6 +47,10 @@ class HeldDeliveries:
         return len(self._held)
 
     @property
+    def unreported(self) -> int:
+        return len(self._held) - self._reports
+
+    @property
     def has_reports(self) -> bool:
         return self._reports > 0
 
@@ -64,19 +69,22 @@ class HeldDeliveries:
                 new.append(delivery)
         return new
 
-    def delivery(self, claim: TaskClaim) -> Delivery | None:
-        """The one of this task and fence, if it is held."""
+    def not_reported(self, claim: TaskClaim) -> Delivery | None:
+        """The one of this task and fence, if it is held and has not ended."""
         held = self._held.get((claim.task_id, claim.fence))
-        return None if held is None else held.delivery
+        return None if held is None or held.report is not None else held.delivery
 
     def reported(self, reports: Iterable[Report]) -> None:
-        """Keep these until they are acknowledged."""
+        """Keep these until they are acknowledged, without the payloads that they are about: how
+        many there are is bounded, and not by bytes."""
         for report in reports:
             key = report.delivery.key.id, report.delivery.fence
             held = self._held[key]
             if held.report is None:
                 self._reports += 1
-            held.report = report
+            if held.delivery.payload is not None:
+                held.delivery = replace(held.delivery, payload=None)
+            held.report = replace(report, delivery=held.delivery)
             self._unheard[key] = _message(report)
 
     # What the gateway has heard

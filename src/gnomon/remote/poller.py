@@ -43,7 +43,10 @@ _MOST_UNDER_WAY = 2  # polls
 _LAST_SECONDS = 1.0  # for an older poll to end, once a newer one is sent
 _HURRIED_SECONDS = 0.05  # an empty answer that comes sooner is followed by a pause
 _LOG_SECONDS = 60.0
-_MOST_OVER = 4  # times as many deliveries are held as were asked for
+_MOST_OVER = 4  # times as many deliveries are held, and not reported, as were asked for
+# That a poll waits while a report is not acknowledged, or a question not answered: what they wait
+# for may be stuck, and all that comes up meanwhile is said by the next one.
+_UNSETTLED_SECONDS = 1.0
 
 
 class PollCalls(Protocol):
@@ -155,14 +158,17 @@ class Poller:
                 self._news.set()
 
     async def _until_next(self, polling: "asyncio.Task[None]", group: asyncio.TaskGroup) -> None:
-        """Until it is answered; or there is something to say while it only waits. One with reports
-        or questions is answered as soon as that can be."""
-        if self._held.has_reports or self.grants.asked():
+        """Until it is answered; or there is something to say while it only waits. Where reports or
+        questions are open it is answered soon."""
+        if self._is_unsettled():
             await asyncio.wait([polling])
             return
         heard = group.create_task(self._news.wait())
         await asyncio.wait([polling, heard], return_when=asyncio.FIRST_COMPLETED)
         heard.cancel()
+
+    def _is_unsettled(self) -> bool:
+        return self._held.has_reports or bool(self.grants.asked())
 
     async def _make_way(self) -> None:
         """Give up the oldest poll where it does not end although a newer one was sent."""
@@ -205,11 +211,12 @@ class Poller:
     def _poll(self) -> Poll:
         self._pause = 0.0
         self._asked_for = self._room()
+        longest = self._session.poll_seconds
         return Poll(
             sequence=self._sequence,
             epoch=self._epoch,
             slots=self._asked_for,
-            wait_seconds=self._session.poll_seconds,
+            wait_seconds=min(longest, _UNSETTLED_SECONDS) if self._is_unsettled() else longest,
             held=self._held.claims(),
             reports=cast("tuple[WorkerReport, ...]", tuple(self._held.to_send())),  # encoded
             begin=tuple(self.grants.asked()[:MOST_REPORTS]),
@@ -258,7 +265,8 @@ class Poller:
             return
         now = self._clock.seconds()
         # What is far more than was asked for is not held, so that the gateway takes it back.
-        few = answer.deliveries[: max(0, self._most - len(self._held))]
+        room = min(self._most - self._held.unreported, MOST_HELD - len(self._held))
+        few = answer.deliveries[: max(0, room)]
         new = self._held.take(delivery_of(each, self._session, now) for each in few)
         self._pipe.send(new)
         self._tell(taken_event(new, self._clock.now()))
@@ -266,11 +274,11 @@ class Poller:
     def _cancel(self, order: StopOrder) -> None:
         claim = TaskClaim(order.task_id, order.fence)
         self._held.say_again(claim)
-        delivery = self._held.delivery(claim)
+        delivery = self._held.not_reported(claim)
         if delivery is not None:
             preempted = order.reason == "preempted"
             kind = OutcomeKind.PREEMPTED if preempted else OutcomeKind.CANCELLED
-            self._worker.interrupt(delivery.key, order.reason, kind)
+            self._worker.interrupt(delivery.key, order.reason, kind, order.fence)
 
     # Failures
 

@@ -70,6 +70,19 @@ def receipt(each: Delivery, *, accepted: bool = True) -> ReportReceipt:
     return ReportReceipt(each.key.id, each.fence, accepted)
 
 
+def test_what_is_reported_keeps_no_payload(held: HeldDeliveries) -> None:
+    one, other = delivery(payload={"to": "x" * 10_000}), delivery(payload=None)
+    held.take([one, other])
+    assert held.not_reported(claim_of(one)) is one
+    assert held.unreported == 2
+    held.reported([Report(one, SUCCESS, 1.0, 2.0), Report(other)])
+    assert held.not_reported(claim_of(one)) is None
+    assert held.unreported == 0
+    settled = held.acknowledged([receipt(one), receipt(other)]).reports
+    bare = msgspec.structs.replace(one, payload=None)
+    assert settled == [Report(bare, SUCCESS, 1.0, 2.0), Report(other)]
+
+
 def test_a_delivery_is_held_until_its_report_is_acknowledged(
     held: HeldDeliveries, tasks: HeldTasks
 ) -> None:
@@ -81,7 +94,7 @@ def test_a_delivery_is_held_until_its_report_is_acknowledged(
     assert held.claims() == (claim_of(one),)
     assert held.to_send() == held.to_send() != []
     settled = held.acknowledged([receipt(one)])
-    assert [report.delivery for report in settled.reports] == [one]
+    assert [claim_of(report.delivery) for report in settled.reports] == [claim_of(one)]
     assert (settled.refused, held.claims(), held.to_send(), tasks.fences) == ([], (), [], {})
 
 
@@ -113,7 +126,7 @@ def test_a_later_claim_of_the_same_task_is_another(held: HeldDeliveries, tasks: 
     held.take([new])
     held.reported([Report(old, SUCCESS, 1.0, 2.0)])
     settled = held.acknowledged([receipt(old, accepted=False)])
-    assert [report.delivery for report in settled.refused] == [old]
+    assert [claim_of(report.delivery) for report in settled.refused] == [claim_of(old)]
     assert (held.claims(), tasks.fences) == ((claim_of(new),), {new.key: 3})
 
 

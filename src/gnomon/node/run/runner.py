@@ -218,11 +218,15 @@ class Runner:
     # Executions that are told to stop
 
     def interrupt(
-        self, key: TaskKey, reason: str, kind: OutcomeKind = OutcomeKind.CANCELLED
+        self,
+        key: TaskKey,
+        reason: str,
+        kind: OutcomeKind = OutcomeKind.CANCELLED,
+        fence: int | None = None,
     ) -> bool:
-        """End an execution; False where there is none."""
+        """End an execution, of this claim if there is one given; False where there is none."""
         execution = self.running.get(key)
-        if execution is None:
+        if execution is None or not is_of(execution.delivery, fence):
             return False
         self._stop(execution, kind, reason)
         return True
@@ -303,6 +307,11 @@ class Runner:
         # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(delivery.key) is execution:
             del self.running[delivery.key]
+
+
+def is_of(delivery: Delivery, fence: int | None) -> bool:
+    """Whether it is of the claim with this fence; None: of any."""
+    return fence is None or delivery.fence == fence
 
 
 def _called(

@@ -9,7 +9,7 @@ from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
-from gnomon.node.run.runner import Runner
+from gnomon.node.run.runner import Runner, is_of
 from gnomon.node.run.running_execution import RunningExecution
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
@@ -45,7 +45,8 @@ class Worker:
         self._clock = clock
         self._slots = SlotPool(self._slot, slots, clock, runner.patience)
         self.draining = False
-        self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
+        # Deliveries whose calls need something, with their slots.
+        self._awaiting: dict[TaskKey, tuple[Delivery, asyncio.Task[None]]] = {}
         self._told: set[asyncio.Task[None]] = set()  # of these slots, to wait no longer
 
     async def run(self) -> None:
@@ -69,10 +70,15 @@ class Worker:
             self._pipe.report(Report(delivery))
 
     def interrupt(
-        self, key: TaskKey, reason: str, kind: OutcomeKind = OutcomeKind.CANCELLED
+        self,
+        key: TaskKey,
+        reason: str,
+        kind: OutcomeKind = OutcomeKind.CANCELLED,
+        fence: int | None = None,
     ) -> bool:
-        """End a running task; False where it does not run here."""
-        return self._stop_waiting(key) or self._runner.interrupt(key, reason, kind)
+        """End a running task, of this claim if there is one given; False where it does not run
+        here."""
+        return self._stop_waiting(key, fence) or self._runner.interrupt(key, reason, kind, fence)
 
     def interrupt_all(self, reason: str) -> None:
         self._runner.interrupt_all(reason)
@@ -145,7 +151,7 @@ class Worker:
         delivery would be lost with the slot."""
         slot, key = asyncio.current_task(), delivery.key
         assert slot is not None
-        self._awaiting[key] = slot
+        self._awaiting[key] = waits = delivery, slot
         try:
             return await self._has_ended(waiting, delivery)
         except asyncio.CancelledError:
@@ -154,7 +160,7 @@ class Worker:
             return False
         finally:
             self._told.discard(slot)
-            if self._awaiting.get(key) is slot:
+            if self._awaiting.get(key) is waits:
                 del self._awaiting[key]
 
     async def _has_ended(self, waiting: Awaitable[None], delivery: Delivery) -> bool:
@@ -169,11 +175,13 @@ class Worker:
             return False
         return True
 
-    def _stop_waiting(self, key: TaskKey) -> bool:
+    def _stop_waiting(self, key: TaskKey, fence: int | None = None) -> bool:
         """Release a task that waits to be called; False where it does not."""
-        slot = self._awaiting.pop(key, None)
-        if slot is None:
+        waits = self._awaiting.get(key)
+        if waits is None or not is_of(waits[0], fence):
             return False
+        del self._awaiting[key]
+        slot = waits[1]
         self._told.add(slot)
         return slot.cancel()
 
