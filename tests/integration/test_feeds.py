@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,8 @@ async def test_a_feed_that_is_full_tells_its_gap(
     found = events(valkey, "results")
     assert (found[-1]["type"], found[-1]["subject"]) == ("gnomon.feed.gap", "results")
     assert found[-1]["data"]["since"] == found[-1]["time"] < found[-1]["data"]["until"]
+    since = datetime.fromisoformat(found[-1]["data"]["since"])
+    assert since == gap - timedelta(minutes=1), "what was being settled then may be missing, too"
     assert str(unheard.id) not in json.dumps(found)
     (heard,) = await store(database, call_of(now, "echo")[1])
     await connection.execute("UPDATE gnomon.task SET state = 4 WHERE id = $1", heard.id)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import pairwise
 
+import asyncpg
 import pytest
 from tests.conftest import connected
 from tests.integration.schema_catalog import catalog
@@ -64,6 +65,22 @@ async def test_each_migration_down_undoes_its_way_up(empty: Connection) -> None:
         await migrate.up(empty, version)
         assert await applied(empty) == [v for v in VERSIONS if v <= version]
         schema = await catalog(empty)
+
+
+async def test_outcomes_that_wait_for_feeds_are_not_lost_on_the_way_down(
+    empty: Connection,
+) -> None:
+    await migrate.up(empty)
+    await empty.execute(
+        "INSERT INTO gnomon.feed_note (tenant_id, feed_id, state, at)"
+        " VALUES ('default', gen_random_uuid(), 10, gnomon.now())"
+    )
+    with pytest.raises(asyncpg.RaiseError, match="outcomes wait for feeds"):
+        await migrate.down(empty, 54)
+    assert 56 in await applied(empty)
+    await empty.execute("DELETE FROM gnomon.feed_note")
+    await migrate.down(empty, 54)
+    assert await applied(empty) == [v for v in VERSIONS if v <= 54]
 
 
 async def test_there_must_be_a_migration_to_go_back_to(empty: Connection) -> None:

@@ -66,14 +66,12 @@ class FeedPublisher:
     async def retry_once(self) -> int:
         """As `run_once`, for the feeds that failed and whose pause is over."""
         now = self._clock.monotonic()
-        due = {key for key, pause in self._pauses.items() if pause.until <= now}
+        due = {key: pause.until for key, pause in self._pauses.items() if pause.until <= now}
         if not due or not await self._chore.hold():
             return 0
         waiting = await self._notes.waiting(self._chore.connection)
-        failed = sorted(
-            (feed for feed in waiting if feed.id in due),
-            key=lambda feed: self._pauses[feed.id].until,
-        )
+        failed = [feed for feed in waiting if feed.id in due]
+        failed.sort(key=lambda feed: due[feed.id])
         return await self._publish_all(failed, _TRIED_AT_ONCE, _TRIED_IN_FLIGHT)
 
     async def _publish_all(self, feeds: Sequence[FeedState], most: int, in_flight: int) -> int:
