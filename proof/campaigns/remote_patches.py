@@ -52,6 +52,19 @@ def _receipt_before_commit() -> None:
     swap("gnomon.pipe.http.http_pipe:HttpPipe.report", make)
 
 
+@planted("ack-late")
+def _ack_late() -> None:
+    """A worker tells of a delivery only once it has run it."""
+
+    def make(_original: Any) -> Any:
+        def claims(self: Any) -> tuple[Any, ...]:
+            return tuple(held.claim for held in self._held.values() if held.report is not None)
+
+        return claims
+
+    swap("gnomon.remote.held:HeldDeliveries.claims", make)
+
+
 @planted("answer-to-another")
 def _answer_to_another() -> None:
     """Some answers go to another worker that waits."""

@@ -47,6 +47,17 @@ REMOTE_ZOO: dict[str, Mutant] = {
             **_REMOTE,
         ),
     ),
+    "ack-late": Mutant(
+        broken="a worker says that it has a delivery only once it has run it",
+        provoked_by="workers behind Redis, gateways killed",
+        found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
+        setup=setup_of(
+            14.0,
+            [fault_of("kill", "api-1", 4.0, 0.5), fault_of("kill", "api-2", 9.0, 0.5)],
+            mix=mix_of(targets=_HANDLED, longest_run=3.0),
+            **_BEHIND_REDIS,
+        ),
+    ),
     "answer-to-another": Mutant(
         broken="some answers go to another worker than the one that asked",
         provoked_by="workers behind Redis, under load alone",
