@@ -16,7 +16,8 @@ from proof.campaigns.injector import Injector
 from proof.campaigns.load import Load, Places
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Result, Setup, judged
-from proof.campaigns.world import Options, World
+from proof.campaigns.world import World
+from proof.campaigns.world_options import Options
 
 _LOOK = 0.5  # seconds between looks at how it goes
 _AWAY = (
@@ -101,7 +102,8 @@ class Campaign:
         for name in self.to_serve:
             self._world.disarm(name)
             self._world.go_on(name)
-        await self._world.heal_broker()
+        if self._world.broker is not None:
+            await self._world.broker.heal()
         await self._world.until_serving(*self.to_serve)
 
     async def _settle(self) -> None:

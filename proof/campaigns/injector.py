@@ -5,6 +5,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from proof.campaigns.broker import Broker
 from proof.campaigns.faults import PIPE_RATES, Planned
 from proof.campaigns.history import Fault
 from proof.campaigns.proxy import Proxy
@@ -124,28 +125,33 @@ class Injector:
 
     # The broker of a pipe
 
+    @property
+    def _broker(self) -> Broker:
+        assert self._world.broker is not None, "this world was made without a pipe"
+        return self._world.broker
+
     async def _kill_broker(self, planned: Planned) -> tuple[bool, str]:
-        await self._world.restart_broker(planned.seconds)
+        await self._broker.restart(planned.seconds)
         return True, f"down for {planned.seconds:.1f} s"
 
     async def _pause_broker(self, planned: Planned) -> tuple[bool, str]:
-        self._world.pause_broker()
+        self._broker.pause()
         try:
             await asyncio.sleep(planned.seconds)
         finally:
-            await self._world.heal_broker()
+            await self._broker.heal()
         return True, f"for {planned.seconds:.1f} s"
 
     async def _cut_broker(self, _planned: Planned) -> tuple[bool, str]:
-        count = self._world.cut_broker()
+        count = self._broker.cut()
         return count > 0, f"{count} connections"
 
     async def _fill_broker(self, planned: Planned) -> tuple[bool, str]:
-        await self._world.fill_broker(full=True)
+        await self._broker.fill(full=True)
         try:
             await asyncio.sleep(planned.seconds)
         finally:
-            await self._world.fill_broker(full=False)
+            await self._broker.fill(full=False)
         return True, f"for {planned.seconds:.1f} s"
 
     # Connections

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from tests.waiting import eventually
 
+_OBSERVE = ("-m", "proof.campaigns.observer")
+_PATIENCE = 60.0
 _ROOT = Path(__file__).parents[2]
 
 
@@ -118,3 +121,19 @@ def environment(folder: Path, **settings: object) -> dict[str, str]:
         "GNOMON_OUTPUT_LOG_FORMAT": "json",
         **{f"GNOMON_{key.upper()}": str(value) for key, value in settings.items()},
     }
+
+
+def observer_of(folder: Path, epoch: float) -> Member:
+    command = [*_OBSERVE, str(folder), str(os.getpid())]
+    return Member("observer", folder, command, environment(folder, proof_epoch=epoch))
+
+
+async def address_of(observer: Member) -> str:
+    """Where the observer listens: the first thing that it says."""
+
+    async def said() -> str | None:
+        assert observer.alive, observer.log.read_text()
+        first, whole, _ = observer.log.read_bytes().partition(b"\n")
+        return msgspec.json.decode(first)["url"] if whole else None
+
+    return await eventually(said, _PATIENCE)

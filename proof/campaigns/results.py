@@ -15,7 +15,8 @@ import msgspec
 from proof.campaigns.answers import right
 from proof.campaigns.member import Member, environment
 from proof.campaigns.waiter import Heard
-from proof.campaigns.world import Options, World
+from proof.campaigns.world import World
+from proof.campaigns.world_options import Options
 
 PROGRAMS = 2
 _FAULTS = ("kill", "kill", "pause", "restart", "api")

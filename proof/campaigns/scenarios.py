@@ -19,7 +19,8 @@ from proof.campaigns.progress import Progress
 from proof.campaigns.remote_scenarios import rolling_gateways
 from proof.campaigns.setup import Result, Setup, keep
 from proof.campaigns.stage import Found, Stage
-from proof.campaigns.world import REPLICA, Options, World
+from proof.campaigns.world import REPLICA, World
+from proof.campaigns.world_options import Options
 
 _CALM = Mix(changed=0.0, doomed=0.0)
 _BACK_TO_NORMAL = 15.0  # seconds after a node was lost

@@ -11,62 +11,34 @@ import signal
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-import asyncpg
-import msgspec
 from proof.campaigns import points
 from proof.campaigns.audit import Audit
 from proof.campaigns.boot import CRASH_FILE, MUTANT
+from proof.campaigns.broker import Broker
 from proof.campaigns.cluster import Server, ServerEnded, Tmpfs, reserve_port
 from proof.campaigns.collect import Recorded, collect
+from proof.campaigns.database import prepare, unsettled
 from proof.campaigns.foreign import Language, command_of
 from proof.campaigns.history import Fault, History, Route
-from proof.campaigns.member import Death, Member, environment
-from proof.campaigns.pipe_servers import PipeName, PipeServer, make_pipe_server
+from proof.campaigns.member import Death, Member, address_of, environment, observer_of
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.tools import faketime
-from tests.conftest import migrated
+from proof.campaigns.world_options import Options
 from tests.waiting import eventually
 
-OBSERVER = "observer"
 HARNESS = "harness"  # the proxy of those who watch and submit
 REPLICA = "replica"  # the proxy between the replica and its primary
 
 _BOOT = ("-m", "proof.campaigns.boot")
 _FOREIGN = ("-m", "proof.campaigns.foreign")
-_OBSERVE = ("-m", "proof.campaigns.observer")
 _STEP = 0.05
 _PATIENCE = 60.0
 _START_SECONDS = 180.0  # for all processes together, on a machine that has other things to do
 _ABSENT = 1.0  # seconds until one that ended by itself is started again
-_SCHEMA = """
-    CREATE SCHEMA proof;
-    CREATE TABLE proof.effect (n bigint, run_id text, fence bigint, at double precision);
-    GRANT USAGE ON SCHEMA proof TO proof_handler;
-    GRANT INSERT ON proof.effect TO proof_handler;
-    SELECT gnomon.grant_role('proof_handler', 'default');
-"""
 # A small disk is full of the log alone otherwise.
 _SMALL_DISK = {"max_wal_size": "48MB", "min_wal_size": "32MB"}
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world is made of."""
-
-    nodes: int = 3
-    apis: int = 1
-    workers: int = 0  # remote ones; with any, no node runs handlers
-    languages: tuple[Language, ...] = ("python",)  # of the remote ones, in turn
-    pipe: PipeName | None = None  # that the remote ones are behind
-    slots: int = 64  # of each node
-    lease: float = 2.0
-    grace: float = 4.0  # seconds after a task's timeout until others take it over
-    replica: Literal["synchronous", "asynchronous"] | None = None
-    tmpfs_megabytes: int | None = None
-    skews: dict[str, float] = {}  # seconds that the clock of a process is ahead
-    mutant: str | None = None
-    downtime: float = 5.0  # seconds until one that was killed is started again, if nobody does it
 
 
 class World:
@@ -87,7 +59,7 @@ class World:
         self.began_at = time.time()
         self.tmpfs: Tmpfs | None = None
         self.replica: Server | None = None
-        self.broker: PipeServer | None = None
+        self.broker: Broker | None = None
         self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
         self.routes: list[Route] = []  # of remote workers to their gateways, in their order
@@ -208,44 +180,9 @@ class World:
                     proxy.cut()
         return old
 
-    # What can be done to the broker of a pipe
-
-    async def restart_broker(self, down: float) -> None:
-        """`kill -9`, and start it without data after so many seconds."""
-        assert self.broker is not None
-        self.broker.kill()
-        await asyncio.sleep(down)
-        await asyncio.to_thread(self.broker.restart)
-
-    def cut_broker(self) -> int:
-        """Close all connections to it, or all of workers; gives how many there were."""
-        assert self.broker is not None
-        count = self.broker.cut()
-        if count is None:
-            count = sum(self.proxies[name].cut() for name in self.worker_names)
-        return count
-
-    async def fill_broker(self, *, full: bool) -> None:
-        assert self.broker is not None
-        await asyncio.to_thread(self.broker.fill, full=full)
-
-    def pause_broker(self) -> None:
-        assert self.broker is not None
-        self.broker.send(signal.SIGSTOP)
-
-    async def heal_broker(self) -> None:
-        if self.broker is not None:
-            self.broker.send(signal.SIGCONT)
-            await self.fill_broker(full=False)
-
     async def unsettled(self) -> int:
         """How many tasks still have something to do; those that are paused have not."""
-        connection = await asyncpg.connect(self.dsn, timeout=_PATIENCE)
-        try:
-            left = "SELECT count(*) FROM gnomon.task WHERE state IN (0, 1, 3)"
-            return int(await connection.fetchval(left))
-        finally:
-            await connection.close()
+        return await unsettled(self.dsn, _PATIENCE)
 
     async def history(self, load: Recorded) -> History:
         """All that is known, at the end."""
@@ -271,11 +208,16 @@ class World:
         await self._proxy(HARNESS)
         if self.options.replica is not None:
             self.replica = await self._make_replica()
-        await self._prepare()
+        await prepare(self.server)
         self._stack.callback(self._kill_all)
-        self._start_observer()
+        self._observer = observer_of(self.folder, self._epoch)
+        self._stack.callback(self._observer.kill)
+        self._observer.start()
         if self.options.pipe is not None:
-            self.broker = await self._make_broker(self.options.pipe)
+            self.broker = await self._stack.enter_async_context(
+                Broker(self.options.pipe, self.folder / "broker", self.worker_names)
+            )
+            self.proxies |= self.broker.proxies
         for name in self.api_names:
             await self._add_api(name)
         for name in self.node_names:
@@ -288,7 +230,7 @@ class World:
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
             self._stack.callback(group.create_task(work).cancel)
-        self.observer_url = await self._observing()
+        self.observer_url = await address_of(self._observer)
         everyone = (*self.api_names, *self.node_names, *self.worker_names)
         await self.until_serving(*everyone, within=_START_SECONDS)
         self.began_at = time.time()
@@ -302,19 +244,6 @@ class World:
         self._stack.push_async_callback(server.close)
         await server.start()
         return server
-
-    async def _make_broker(self, pipe: PipeName) -> PipeServer:
-        """With the proxies of workers, whose ports a Kafka must know."""
-        folder = self.folder / "broker"
-        folder.mkdir()
-        broker = make_pipe_server(pipe, folder, tuple(self.worker_names))
-        for name in self.worker_names:
-            proxy = Proxy(("127.0.0.1", broker.place_of(name)), of_postgres=False)
-            self.proxies[name] = await self._stack.enter_async_context(proxy)
-        ports = {name: self.proxies[name].port for name in self.worker_names}
-        self._stack.callback(broker.kill)
-        await asyncio.to_thread(broker.start, ports)
-        return broker
 
     async def _make_replica(self) -> Server:
         upstream = await self._proxy(REPLICA)
@@ -360,14 +289,9 @@ class World:
     def _handlers_run_by(self) -> dict[str, object]:
         """Settings that leave the handlers to the nodes, or to remote workers."""
         if self.options.workers:
-            return {"gateway_lease_seconds": self.options.lease, **self._pipe()}
+            pipe = {} if self.broker is None else self.broker.settings()
+            return {"gateway_lease_seconds": self.options.lease, **pipe}
         return {"node_app": "proof.campaigns.handlers:app"}
-
-    def _pipe(self, port: int | None = None) -> dict[str, object]:
-        """Settings of the pipe, by way of another loopback port."""
-        if self.broker is None:
-            return {}
-        return {"pipe_url": self.broker.url(port), "pipe_silence_seconds": 1.5}
 
     async def _add_worker(self, name: str, language: Language, gateway: str) -> None:
         """A worker without a database, with a proxy between it and its gateway."""
@@ -378,7 +302,7 @@ class World:
             way: dict[str, object] = {"url": f"http://127.0.0.1:{proxy.port}"}
         else:  # it finds its gateways itself
             self.routes.append(Route(name, str(self.options.pipe), time.time()))
-            way = self._pipe(self.proxies[name].port)
+            way = self.broker.settings(self.proxies[name].port)
         environ = environment(
             self.folder,
             **way,
@@ -407,33 +331,6 @@ class World:
             member.extra = faketime(seconds)
         self.members[member.name] = member
         member.start()
-
-    def _start_observer(self) -> None:
-        command = [*_OBSERVE, str(self.folder), str(os.getpid())]
-        environ = environment(self.folder, proof_epoch=self._epoch)
-        member = Member(OBSERVER, self.folder, command, environ)
-        self._stack.callback(member.kill)
-        member.start()
-        self._observer = member
-
-    async def _observing(self) -> str:
-        """Where the observer listens: the first thing that it says."""
-
-        async def said() -> str | None:
-            assert self._observer.alive, self._observer.log.read_text()
-            first, whole, _ = self._observer.log.read_bytes().partition(b"\n")
-            return msgspec.json.decode(first)["url"] if whole else None
-
-        return await eventually(said, _PATIENCE)
-
-    async def _prepare(self) -> None:
-        await migrated(self.server.dsn)
-        connection = await asyncpg.connect(self.server.dsn)
-        try:
-            await self.server.make_handler_role()
-            await connection.execute(_SCHEMA)
-        finally:
-            await connection.close()
 
     def _kill_all(self) -> None:
         for member in self.members.values():

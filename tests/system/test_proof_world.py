@@ -16,7 +16,8 @@ from proof.campaigns.cluster import Server, Tmpfs
 from proof.campaigns.history import Changed, Submitted
 from proof.campaigns.proxy import Proxy
 from proof.campaigns.tools import or_skip
-from proof.campaigns.world import Options, World
+from proof.campaigns.world import World
+from proof.campaigns.world_options import Options
 from tests.system.harness import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
