@@ -4,6 +4,7 @@ One process at a time looks. It says in the database what it found, for a few se
 process that ends leaves no refusal behind. Others read it with what they read twice a second.
 """
 
+import math
 from uuid import UUID
 
 import structlog
@@ -27,8 +28,8 @@ log = structlog.get_logger("gnomon.store")
 LOOK_SECONDS = 1.0
 SAID_SECONDS = 15.0  # for which a refusal holds: revision.sql and gnomon.check_crowd have it too
 _ASK_SECONDS = 3.0  # between two questions whether another process still looks
-# Who takes over from a process that has ended asks while what that said still holds.
-_HELD_SECONDS = SAID_SECONDS - _ASK_SECONDS
+# Who takes over from a process that has ended asks, and says it again, while what that said holds.
+_HELD_SECONDS = SAID_SECONDS - 2 * _ASK_SECONDS
 _AGAIN_SECONDS = 2.0  # of a look, after which what was said last is said again
 _REST = 20  # times as long as a look took: it takes a twentieth of a core,
 _LONGEST_REST = 5.0  # and more where looks take so long that refusals would be out of date
@@ -55,6 +56,7 @@ class CrowdWatch:
         self._looked_at = clock.monotonic()
         self._failed = False  # the last look
         self._turn = 0
+        self._holds = False  # the chore
         self._said: Crowds = {}
         self._said_at = clock.monotonic()
 
@@ -96,10 +98,14 @@ class CrowdWatch:
         self._said, self._looked_at = found, began
 
     async def _hold(self) -> bool:
-        """Be the one who looks, if no other is. What was said some time ago is said again: a look
-        may take long, or fail."""
+        """Be the one who looks, if no other is. What was said some time ago is said again, by who
+        looked before as well: a look may take long, or fail."""
         held = await self._store.hold(self._process, _HELD_SECONDS)
         now = self._clock.monotonic()
+        if held and not self._holds:
+            self._said, self._said_at = self._directory.crowds, -math.inf
+            self._looked_at = now - _HELD_SECONDS  # by the other one, or earlier
+        self._holds = held
         if held and self._said and now >= self._said_at + _AGAIN_SECONDS:
             await self._store.tell_again()
             self._said_at = now

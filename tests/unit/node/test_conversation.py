@@ -164,6 +164,18 @@ async def test_payloads_are_kept_until_a_worker_has_them_and_large_ones_not_at_a
     assert (report.delivery.key, report.outcome) == (large.key, None)
 
 
+async def test_payloads_of_a_session_that_is_adopted_again_are_kept_no_longer() -> None:
+    talk = Talk()
+    delivery = talk.claimed(1, payload=b'"x"')
+    talk.poll(1)
+    had = talk.conversation.forget(talk.first)
+    again = talk.session(2)
+    talk.conversation.take_over(again, had)
+    assert again.held[delivery.key, 1].delivery.payload == b'"x"', "it may have to be said again"
+    talk.poll(2, again, held=[delivery])
+    assert again.held[delivery.key, 1].delivery.payload is None
+
+
 async def test_the_answer_to_one_who_went_away_is_not_kept() -> None:
     talk = Talk()
     delivery = talk.claimed(1)

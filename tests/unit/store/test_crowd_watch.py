@@ -4,6 +4,7 @@ import asyncio
 import heapq
 import math
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, cast
 from uuid import UUID
@@ -17,7 +18,8 @@ from gnomon.model.fleet.crowding import Crowds, LaneKey
 from gnomon.model.tasks.priority import Lane
 from gnomon.settings import SharingSettings
 from gnomon.store.crowd_watch import LOOK_SECONDS, SAID_SECONDS, CrowdWatch
-from gnomon.store.tenant_cache import TenantCache
+from gnomon.store.tenant_cache import LOOK_SECONDS as TENANT_SECONDS
+from gnomon.store.tenant_cache import Changes, Revision, TenantCache
 
 STATEMENT = 5.0  # seconds that one may take
 
@@ -60,6 +62,7 @@ class Board:
         self.holders: list[UUID] = []
         self._held_until = float("-inf")
         self.said_at = float("-inf")
+        self._crowds: Crowds = {}
 
     async def hold(self, process: UUID, seconds: float) -> bool:
         if self._clock.at <= self._held_until and self.holders[-1] != process:
@@ -87,10 +90,24 @@ class Board:
 
     async def tell(self, crowds: Crowds) -> None:
         assert crowds
-        self.said_at = self._clock.at
+        self.said_at, self._crowds = self._clock.at, crowds
 
     async def tell_again(self) -> None:
         self.said_at = self._clock.at
+
+    # What all processes read of it
+
+    async def revision(self) -> Revision:
+        holds = self._clock.at < self.said_at + SAID_SECONDS
+        at = datetime.fromtimestamp(self.said_at, UTC) if holds else None
+        return Revision(1, authentication=False, crowded_at=at)
+
+    async def changes(self, since: int | None) -> Changes:
+        del since
+        return Changes(revision=1, whole=True, tenants={})
+
+    async def crowds(self) -> Crowds:
+        return self._crowds
 
 
 class Directory(TenantCache):
@@ -100,8 +117,7 @@ class Directory(TenantCache):
         return {"a": 1_000}
 
 
-def watch_of(clock: SimulatedClock, board: Board) -> CrowdWatch:
-    directory = Directory(cast("Any", None), clock, {})
+def watch_of(clock: SimulatedClock, board: Board, directory: Directory) -> CrowdWatch:
     settings = SharingSettings(max_ready_tasks=100)
     return CrowdWatch(cast("Any", board), settings, directory, clock, new_incarnation())
 
@@ -113,13 +129,16 @@ class Processes:
         self._clock = clock
         self.troubles = Troubles(clock, lambda _: None)
         self.running = [
-            asyncio.create_task(self._run(watch_of(clock, board))) for _ in range(number)
+            asyncio.create_task(self._run(board, Directory(board, clock, {})))
+            for _ in range(number)
         ]
 
-    async def _run(self, watch: CrowdWatch) -> None:
+    async def _run(self, board: Board, directory: Directory) -> None:
+        watch = watch_of(self._clock, board, directory)
         chores = Chores(self._clock, self.troubles)
-        service = every("crowding", watch.run_once, self._clock, LOOK_SECONDS, yields=True)
-        await chores.run(service)
+        crowding = every("crowding", watch.run_once, self._clock, LOOK_SECONDS, yields=True)
+        tenants = every("tenants", directory.load, self._clock, TENANT_SECONDS)
+        await asyncio.gather(chores.run(crowding), chores.run(tenants))
 
     async def end(self) -> None:
         for each in self.running:
@@ -167,6 +186,22 @@ async def test_another_process_takes_over_while_refusals_hold() -> None:
     while clock.at < 60:
         await clock.step()
         assert clock.at < board.said_at + SAID_SECONDS + LOOK_SECONDS + board.took
+    await processes.end()
+    assert len(board.holders) == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_refusals_hold_while_who_takes_over_has_not_counted(*, fails: bool) -> None:
+    clock = SimulatedClock()
+    board = Board(clock, 12.0)
+    processes = Processes(clock, board, 2)
+    while board.said_at < 0:
+        await clock.step()
+    processes.running[0].cancel()
+    began, board.exhausted = clock.at, fails
+    while clock.at < began + 120:
+        await clock.step()
+        assert clock.at < board.said_at + SAID_SECONDS
     await processes.end()
     assert len(board.holders) == 2
 

@@ -324,9 +324,12 @@ class Conversation:
         return True
 
     def take_over(self, session: WorkerSession, executions: Iterable[RemoteExecution]) -> None:
-        """A session of another gateway has these."""
+        """A session of another gateway has these; or it was this gateway's before, and its next
+        poll tells whether it has what was on its way then."""
         for execution in executions:
             self.pipe.hold(session, execution)
+            if not execution.adopted:
+                session.unconfirmed.add(execution.claimed)
 
     def forget(self, session: WorkerSession) -> list[RemoteExecution]:
         """It is over, or another gateway has it; gives what it had."""
