@@ -20,6 +20,7 @@ from gnomon.api.http.answers.problems import Problem, busy, problem
 from gnomon.api.workers.carried_call import CarriedCall, fault, refusal
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, new_incarnation
+from gnomon.pipe.http.messages import MOST_BODY_BYTES
 from gnomon.pipe.meeting.frames import (
     UNREADABLE,
     PipeAnswer,
@@ -45,7 +46,7 @@ _REMEDY = "see to {}; its workers are given nothing until it answers, and connec
 _LONGEST_PAUSE = 1.0
 # Each has an answer, and the link has room for all of them, for what is offered and for its own.
 _MOST_CALLS = MOST_ASKED - MOST_OFFERED - 100
-_SHARES = 4  # a channel with several calls has one of so many shares of the bytes
+_SHARES = 4  # of the bytes, of which a channel with several calls has one
 _read = msgspec.msgpack.Decoder(PipeCall).decode
 
 
@@ -54,6 +55,12 @@ class PipeBounds(NamedTuple):
 
     calls: int
     bytes: int  # of the calls, and of answers until they are sent
+    largest: int = MOST_BODY_BYTES  # that a poll may have
+
+    @property
+    def share(self) -> int:
+        """Bytes of a channel with several calls: two polls of a worker fit at any time."""
+        return max(self.bytes // _SHARES, 2 * self.largest)
 
 
 class PipeListener:
@@ -157,19 +164,23 @@ class PipeListener:
         if size > self._bounds.bytes:
             return problem(413, f"a call has at most {self._bounds.bytes} bytes")
         own = self._calls.get(channel)
-        if own and size + sum(each.size for each in own) > self._bounds.bytes // _SHARES:
+        if own and size + sum(each.size for each in own) > self._bounds.share:
+            self._tell_refused("too many bytes of one worker")
             return busy("too many bytes of this worker are in progress; try again")
         if self._under_way < self._bounds.calls and self._held + size <= self._bounds.bytes:
             return None
+        self._tell_refused("too many")
+        return busy(f"too many calls through {self._place.label} are in progress; try again")
+
+    def _tell_refused(self, what: str) -> None:
         self._refused += 1
         now = self._clock.monotonic()
         if now >= self._told_at + TELL_SECONDS:
             log.warning(
-                f"refused calls through {self._place.label}: too many are in progress",
+                f"refused calls through {self._place.label}: {what} are in progress",
                 refused=self._refused, calls=self._under_way, held_bytes=self._held,
             )  # fmt: skip
             self._refused, self._told_at = 0, now
-        return busy(f"too many calls through {self._place.label} are in progress; try again")
 
     def _enter(self, channel: str, call: CarriedCall) -> None:
         self._calls.setdefault(channel, set()).add(call)
