@@ -4,6 +4,8 @@ A new server is some 1 000 files, and each database of it 800 more. To make and 
 disk costs a processor several times as much, and what is committed need not wait for one.
 """
 
+import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -11,6 +13,7 @@ from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
 _OWNED_BY = "gnomon-"  # then the id of the process; sockets lie deep below it, so it is short
+_LOCK = ".in-use"  # held by its owner: ids of processes mean nothing between containers
 _ROOM = 8 * 2**30  # bytes that must be free in it; the files of a run take some 3 GB together
 
 
@@ -19,15 +22,34 @@ def make() -> Path | None:
     small, or programs could not be run from it."""
     if not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
         return None
-    for left in _MEMORY.glob(f"{_OWNED_BY}*"):  # by runs that were killed
-        owner = left.name.removeprefix(_OWNED_BY).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():  # others have their own names
-            shutil.rmtree(left, ignore_errors=True)
+    for left in _MEMORY.glob(f"{_OWNED_BY}*"):
+        _remove_if_unused(left)
     if shutil.disk_usage(_MEMORY).free < _ROOM:
         return None
-    folder = Path(tempfile.mkdtemp(prefix=f"{_OWNED_BY}{os.getpid()}-", dir=_MEMORY))
+    name = f"{_OWNED_BY}{os.getpid()}-"
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}", dir=_MEMORY))  # not found by others
     folder.chmod(0o755)
-    return folder
+    _locked(folder, os.O_CREAT)  # until this process ends
+    return folder.rename(_MEMORY / folder.name.removeprefix("."))
+
+
+def _remove_if_unused(folder: Path) -> None:
+    """Remove what a run has left that was killed. Others have folders with such names, too."""
+    with contextlib.suppress(OSError):  # it has no lock, or it is held
+        lock = _locked(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked(folder: Path, flags: int = 0) -> int:
+    """Its lock. Raises OSError where another holds it."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def use(folder: Path) -> None:

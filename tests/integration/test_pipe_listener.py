@@ -28,7 +28,8 @@ from gnomon.pipe.meeting.frames import (
 from gnomon.settings import PipeSettings
 
 POLL = "/api/v1/worker-sessions/s/poll"
-BOUNDS = PipeBounds(calls=20, bytes=100_000)
+BOUNDS = PipeBounds(calls=20, bytes=100_000, largest=10_000)
+ROOMY = PipeBounds(calls=20, bytes=100_000, largest=30_000)
 _read = msgspec.msgpack.Decoder(PipeAnswer).decode
 
 
@@ -91,11 +92,11 @@ class World:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[World]:
+async def listening(url: str, bounds: PipeBounds = BOUNDS) -> AsyncIterator[World]:
     clock = SystemClock()
     settings = PipeSettings(url=url, namespace=f"test-{new_secret(8).hex()}")
     app, troubles, connected = Application(), Troubles(clock, nobody), asyncio.Event()
-    listener = PipeListener(app, settings, clock, troubles, lambda _: connected.set(), BOUNDS)
+    listener = PipeListener(app, settings, clock, troubles, lambda _: connected.set(), bounds)
     async with Redis.from_url(url) as redis, redis.pubsub() as heard, asyncio.TaskGroup() as group:
         task = group.create_task(listener.run())
         await connected.wait()
@@ -152,15 +153,27 @@ async def test_bytes_of_calls_under_way_are_bounded(world: World) -> None:
     assert [each.status for each in await sender.answers(1)] == [413]
 
 
-async def test_who_has_much_under_way_leaves_room_for_others(world: World) -> None:
+async def test_who_has_much_under_way_leaves_room_for_others(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     sender = world.sender
     await sender.send(*(sender.call(number, body=b"x" * 20_000) for number in range(3)))
     refused = await sender.answers(2)
     assert {(each.number, each.status) for each in refused} == {(1, 503), (2, 503)}
     assert b"this worker" in refused[0].body
+    assert capsys.readouterr().out.count("refused calls through Redis") == 1
     await sender.send(sender.call(3, channel=1, body=b"x" * 20_000), sender.call(4))
     world.app.go.set()
     assert {each.status for each in await sender.answers(3)} == {200}
+
+
+async def test_two_polls_of_a_worker_fit_however_large_they_are(valkey: ValkeyServer) -> None:
+    async with listening(valkey.url, ROOMY) as world:
+        sender = world.sender
+        await sender.send(*(sender.call(number, body=b"x" * 29_000) for number in range(3)))
+        assert [(each.number, each.status) for each in await sender.answers(1)] == [(2, 503)]
+        world.app.go.set()
+        assert {each.status for each in await sender.answers(2)} == {200}
 
 
 async def test_only_headers_of_workers_are_passed_on_and_the_length_is_counted(
