@@ -24,18 +24,18 @@ def _adopted_and_released() -> None:
     """A gateway that adopts a session releases all that runs on it, whatever its worker holds."""
 
     def make(original: Any) -> Any:
-        def compare(self: Any, session: Any, poll: Any, reported: Any) -> None:
+        def order(self: Any, session: Any, unheld: Any) -> None:
             from gnomon.pipe.envelope import Report
 
             for execution in [e for e in session.held.values() if e.adopted and not e.begun]:
                 if execution.delivery.start_by < 0:  # it came with the session
                     self.pipe.drop(session, execution)
                     self.pipe.report(Report(execution.delivery))
-            original(self, session, poll, reported)
+            original(self, session, unheld)
 
-        return compare
+        return order
 
-    swap("gnomon.node.remote.conversation:Conversation._compare", make)
+    swap("gnomon.node.remote.conversation:Conversation._order_stops", make)
 
 
 @planted("receipt-before-commit")

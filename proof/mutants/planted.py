@@ -119,7 +119,7 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "breakers-count-cancellations",
-        "node/dispatch/breaker_check.py",
+        "node/dispatch/breaker_calls.py",
         "        case OutcomeKind.TIMED_OUT:\n",
         "        case OutcomeKind.TIMED_OUT | OutcomeKind.CANCELLED:\n",
         ("tests/unit/breakers/test_breakers_outcomes.py",),

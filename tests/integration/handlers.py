@@ -164,6 +164,6 @@ def tell_its_span_in_a_process(ctx: TaskContext, payload: Any) -> tuple[str, str
 
 
 @app.task
-async def fail_at_first(payload: Any) -> None:
+async def stumble(payload: Any) -> None:
     if note(payload) == 1:
         raise RuntimeError("the first time")

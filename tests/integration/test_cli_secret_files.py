@@ -22,6 +22,7 @@ HARMLESS = {
     "gnomon cron add --message-key",
     "gnomon cron trigger --idempotency-key",
     "gnomon cron add --url",
+    "gnomon feeds set --url",
     "gnomon worker --url",
     "gnomon workflows run --idempotency-key",
     "gnomon workflows start --idempotency-key",

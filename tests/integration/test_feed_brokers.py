@@ -38,7 +38,7 @@ async def _through_an_outage(
     tasks = PostgresTasks(database, CollectedHints(database), 60.0)
     made = await ended(database, connection, *["echo"] * 10)
     await asyncio.to_thread(broker.kill)
-    made += await ended(database, connection, *["echo"] * 20, "fail_at_first")
+    made += await ended(database, connection, *["echo"] * 20, "stumble")
     retried = made[-1]
     async with tasks.change(DEFAULT_TENANT) as change:
         await change.redrive(retried.id)

@@ -140,7 +140,7 @@ async def test_a_broker_that_is_away_delays_and_loses_nothing(
         async with running_node(database_dsn, targets_queues=known, node_name="a") as other:
             made = await ended(database, connection, *["echo"] * 40)
             valkey.kill()
-            made += await ended(database, connection, *["echo"] * 40, "fail_at_first")
+            made += await ended(database, connection, *["echo"] * 40, "stumble")
             retried = made[-1]
 
             async def failing() -> bool:

@@ -11,7 +11,7 @@ from litestar.utils import normalize_path
 from gnomon.api.auth.access import admit
 from gnomon.api.context import Request
 from gnomon.api.http.answers.problems import answer_error
-from gnomon.api.http.document.operation import operation_of
+from gnomon.api.http.document.operation import JSON, operation_of
 
 
 class OperationCalls:
@@ -44,8 +44,9 @@ class OperationCalls:
         except HTTPException:
             return None  # for no route; Litestar says which way it is wrong
         _, handler, path, names, template = found
-        if operation_of(handler) is None or not _names_a_host(scope):
-            return None
+        operation = operation_of(handler)
+        if operation is None or operation.media_type != JSON or not _names_a_host(scope):
+            return None  # a stream may fail before it begins, which Litestar sees to
         scope["app"] = scope["litestar_app"] = self._routes
         scope["route_handler"] = handler
         scope["path"], scope["path_params"], scope["path_template"] = path, names, template
