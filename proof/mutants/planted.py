@@ -135,17 +135,15 @@ BUGS: Sequence[Bug] = (
     Bug(
         "report-of-another-session",
         "node/remote/conversation.py",
-        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n",
-        "        execution = self.pipe.running.get(key) or self.pipe.recall(session, claimed)\n",
+        "        execution = session.held.get(claimed) or self.pipe.recall(session, claimed)\n",
+        "        execution = self.pipe.running.get(claimed[0])\n",
         (_SPOKEN,),
     ),
     Bug(
         "report-without-fence",
         "node/remote/conversation.py",
-        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n"
-        "        if execution is None or execution.delivery.fence != fence:\n",
-        "        execution = session.held.get(key) or self.pipe.recall(session, claimed)\n"
-        "        if execution is None:\n",
+        "        execution = session.held.get(claimed) or self.pipe.recall(session, claimed)\n",
+        "        execution = {c[0]: e for c, e in session.held.items()}.get(claimed[0])\n",
         (_SPOKEN,),
     ),
     Bug(
@@ -158,39 +156,35 @@ BUGS: Sequence[Bug] = (
     Bug(
         "epoch-ignored",
         "node/remote/conversation.py",
-        "        if session.epoch == poll.epoch:\n            session.synced = True\n",
-        "        if poll.epoch is not None:\n            session.synced = True\n",
+        "        synced = session.epoch == poll.epoch\n",
+        "        synced = poll.epoch is not None\n",
         (_SPOKEN, "tests/integration/test_gateway_adoption.py"),
     ),
     Bug(
         "grant-for-another-session",
         "node/remote/conversation.py",
-        "        execution = session.held.get(key)\n"
-        "        if execution is None or execution.delivery.fence != fence:\n"
-        "            session.grants",
-        "        execution = self.pipe.running.get(key)\n"
-        "        if execution is None or execution.delivery.fence != fence:\n"
-        "            session.grants",
+        "        execution = session.held.get(claimed)\n        if execution is None:\n",
+        "        execution = self.pipe.running.get(claimed[0])\n        if execution is None:\n",
         (_SPOKEN,),
     ),
     Bug(
         "delivered-again-although-begun",
         "node/remote/conversation.py",
-        "            if not execution.begun\n            and (key",
-        "            if (key",
+        "if claimed in missing and not e.begun]\n",
+        "if claimed in missing]\n",
         (_SPOKEN,),
     ),
     Bug(
         "delivery-without-fence",
-        "pipe/http/session.py",
-        "        if held is not None and held.delivery.fence == fence:\n",
-        "        if held is not None:\n",
+        "node/remote/conversation.py",
+        "        unheld = has.difference(session.held)",
+        "        unheld = {c for c in has if c[0] not in {key for key, _ in session.held}}",
         ("tests/integration/test_gateway_protocol.py",),
     ),
     Bug(
         "receipts-kept-for-ever",
         "node/remote/conversation.py",
-        "        session.receipts = {c: a for c, a in session.receipts.items() if c in reported}\n",
+        "            self._forget_receipts(session, unheld, reported)\n",
         "",
         (_SPOKEN,),
     ),
