@@ -15,14 +15,22 @@ from gnomon.observe.node_events import OutcomesPublished
 from gnomon.store.postgres.feeds.feed_notes import PostgresFeedNotes
 
 EVERY_SECONDS = 0.5
-_TURN_SECONDS = 2.0  # of one feed; then it is another's turn
 _SIDE_BY_SIDE = 4  # feeds
-_AT_ONCE = 500
-_IN_FLIGHT = 64
-_TRIED_AT_ONCE = 20  # of a feed that failed
-_TRIED_IN_FLIGHT = 4
+_IN_FLIGHT = 64  # of all of them
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
+
+
+class _Turn(NamedTuple):
+    """How much of a feed is published before it is another's turn."""
+
+    at_once: int
+    in_flight: int
+    seconds: float
+
+
+# One chunk: then it is among the others again, and nobody else publishes it meanwhile.
+_TRIAL = _Turn(at_once=20, in_flight=4, seconds=0.0)
 
 
 class _Pause(NamedTuple):
@@ -61,7 +69,7 @@ class FeedPublisher:
         self._pauses = {key: each for key, each in self._pauses.items() if key in present}
         well = [feed for feed in waiting if feed.id not in self._pauses]
         in_flight = _IN_FLIGHT // max(1, min(len(well), _SIDE_BY_SIDE))
-        return await self._publish_all(well, _AT_ONCE, in_flight)
+        return await self._publish_all(well, _Turn(500, in_flight, 2.0))
 
     async def retry_once(self) -> int:
         """As `run_once`, for the feeds that failed and whose pause is over."""
@@ -72,16 +80,16 @@ class FeedPublisher:
         waiting = await self._notes.waiting(self._chore.connection)
         failed = [feed for feed in waiting if feed.id in due]
         failed.sort(key=lambda feed: due[feed.id])
-        return await self._publish_all(failed, _TRIED_AT_ONCE, _TRIED_IN_FLIGHT)
+        return await self._publish_all(failed, _TRIAL)
 
-    async def _publish_all(self, feeds: Sequence[FeedState], most: int, in_flight: int) -> int:
+    async def _publish_all(self, feeds: Sequence[FeedState], turn: _Turn) -> int:
         room = asyncio.Semaphore(_SIDE_BY_SIDE)
 
-        async def turn(feed: FeedState) -> int:
+        async def publish(feed: FeedState) -> int:
             async with room:
-                return await self._turn(feed, most, in_flight)
+                return await self._publish_feed(feed, turn)
 
-        done = await asyncio.gather(*map(turn, feeds), return_exceptions=True)
+        done = await asyncio.gather(*map(publish, feeds), return_exceptions=True)
         published = 0
         for each in done:
             if isinstance(each, BaseException):
@@ -89,22 +97,22 @@ class FeedPublisher:
             published += each
         return published
 
-    async def _turn(self, feed: FeedState, most: int, in_flight: int) -> int:
+    async def _publish_feed(self, feed: FeedState, turn: _Turn) -> int:
         published = 0
-        end = self._clock.monotonic() + _TURN_SECONDS
+        end = self._clock.monotonic() + turn.seconds
         while await self._chore.hold():
-            done, is_last = await self._publish_some(feed, most, in_flight)
+            done, is_last = await self._publish_some(feed, turn)
             published += done
             if is_last or self._clock.monotonic() >= end:
                 break
         return published
 
-    async def _publish_some(self, feed: FeedState, most: int, in_flight: int) -> tuple[int, bool]:
+    async def _publish_some(self, feed: FeedState, turn: _Turn) -> tuple[int, bool]:
         """Publish what comes first; gives how many that were, and whether to leave it at that."""
-        noted = await self._notes.first(feed, most)
+        noted = await self._notes.first(feed, turn.at_once)
         if not noted:
             return 0, not await self._notes.close_gap(feed)
-        done = await FeedChunk(feed, noted, in_flight).publish(self._publisher)
+        done = await FeedChunk(feed, noted, turn.in_flight).publish(self._publisher)
         await self._notes.confirm(feed, done.places, done.error)
         self._emit(OutcomesPublished(len(done.places), failed=done.error is not None))
         if done.places:
@@ -115,7 +123,7 @@ class FeedPublisher:
             self._pause(feed)
             if not done.refused:
                 await self._chore.failed()
-        is_last = len(noted) < most and feed.gap_since is None
+        is_last = len(noted) < turn.at_once and feed.gap_since is None
         return len(done.places), is_last or done.error is not None
 
     def _pause(self, feed: FeedState) -> None:
