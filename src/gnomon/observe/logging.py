@@ -12,6 +12,8 @@ from gnomon.model.text import is_line
 from gnomon.observe.log_fields import label_request
 from gnomon.settings import OutputSettings
 
+_TOLD_BY_US = ("aiormq",)  # libraries that log each of the errors which they also raise
+
 
 class Scope(Protocol):
     """Where a line is logged from, as far as that matters to it."""
@@ -93,6 +95,8 @@ def _route_standard_library(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level_of_others(level))
+    for chatty in _TOLD_BY_US:
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     if scope is not None:
         root.setLevel(min(scope.level, root.level))
         handler.addFilter(scope.filter)
