@@ -5,6 +5,7 @@ must have happened follows from what was acknowledged; what may have happened be
 was asked without an answer and from the faults that took effect.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from proof.campaigns.expectations import Case, Faults, Limits, Surplus, cases, spends, surplus
 from proof.campaigns.history import Call, Changed, Effect, Final, History, Submitted
+from proof.campaigns.session_losses import Cause
 
 SHOWN = 20  # of each kind
 _SEEN_LATE = 0.05  # seconds: a receiver writes down that it has answered after it did
@@ -55,6 +57,7 @@ class Offence(NamedTuple):
     kind: Kind
     n: int
     why: str
+    cause: str = ""  # of a start that was repeated: the kinds of the faults
 
 
 class Finding(msgspec.Struct):
@@ -81,6 +84,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     effects: int
     findings: dict[Kind, Finding]  # every kind is there
     delays: list[Delay]  # of tasks that nobody held back
+    causes: dict[str, int]  # of starts that were repeated, and how many each explains
 
     @property
     def wrong(self) -> dict[str, Finding]:
@@ -107,13 +111,14 @@ def judge(history: History, limits: Limits | None = None) -> Judgement:
     limits = limits or Limits()
     faults = Faults(history.faults, history.lease, limits, history.routes)
     findings = {kind: Finding() for kind in Kind}
-    delays = []
+    delays, causes = [], Counter[str]()
     known = {case.n: case for case in cases(history)}
     for case in known.values():
         for offence in _before_its_turn(case, known):
             _enter(findings, offence)
         for offence in _offences(case, faults, limits, history.lease):
             _enter(findings, offence)
+            causes.update([offence.cause] if offence.cause else [])
         if (delay := _delay(case)) is not None:
             delays.append(delay)
     for sighting in history.sightings:
@@ -125,6 +130,7 @@ def judge(history: History, limits: Limits | None = None) -> Judgement:
         effects=len(history.effects),
         findings=findings,
         delays=delays,
+        causes=dict(causes.most_common()),
     )
 
 
@@ -209,12 +215,12 @@ def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[
         elif asked.mode == "at_most_once":
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: at most one was promised")
         elif cause := _cause(extra, faults):
-            yield Offence(Kind.START_EXPLAINED, case.n, f"{why}: {cause}")
+            yield Offence(Kind.START_EXPLAINED, case.n, f"{why}: {cause.words}", cause.kinds)
         else:
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: no fault explains it")
 
 
-def _cause(extra: Surplus, faults: Faults) -> str | None:
+def _cause(extra: Surplus, faults: Faults) -> Cause | None:
     causes = (faults.explain(earlier, extra.call.began_at) for earlier in extra.instead_of)
     return next((cause for cause in causes if cause is not None), None)
 

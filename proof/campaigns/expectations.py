@@ -19,10 +19,15 @@ from proof.campaigns.history import (
     Route,
     Submitted,
 )
-from proof.campaigns.session_losses import REMOTE, SessionLosses
+from proof.campaigns.session_losses import REMOTE, Cause, SessionLosses
 
 # Faults after which a process is gone, and what it ran with it.
 _DEADLY = ("kill", "crash_point", "skew")
+# Of the faults that can be the cause, the one that does most harm is taken for it.
+_HARM = (
+    "kill", "crash_point", "skew", "pause", "black_hole", "failover", "postgres_immediate",
+    "postgres_fast", "delay", "lost_answer", "cut",
+)  # fmt: skip
 _CLOSE_TO_TIMEOUT = 0.1  # seconds: a try is ended by a look every now and then
 
 
@@ -158,12 +163,14 @@ class Faults:
         self._limits = limits
         self._sessions = SessionLosses(self._faults, routes, lease, limits.aftermath)
 
-    def explain(self, earlier: Call, later_at: float) -> str | None:
+    def explain(self, earlier: Call, later_at: float) -> Cause | None:
         """Which fault can be why the outcome of `earlier` was not heard of by then."""
         if (earlier.node or "").startswith(REMOTE):
             return self._sessions.explains(earlier, later_at)
         fault = self._touching(earlier.node, earlier.began_at, later_at)
-        return None if fault is None else f"{fault.kind} of {fault.victim} at {fault.at:.3f}"
+        if fault is None:
+            return None
+        return Cause(fault.kind, f"{fault.kind} of {fault.victim} at {fault.at:.3f}")
 
     def struck(self, since: float) -> bool:
         """Whether whoever would have run a task was broken after this."""
@@ -174,17 +181,16 @@ class Faults:
 
     def _touching(self, node: str | None, since: float, until: float) -> Fault | None:
         """A fault by which a node, or any where it is not known, or what all of them need was
-        broken or had just been mended at some time in between."""
+        broken or had just been mended at some time in between: of several, the one that does most
+        harm, and of those the last."""
         slack = self._lease + self._limits.aftermath
-        return next(
-            (
-                fault
-                for fault in self._faults
-                if _concerns(fault, node)
-                and any(begin <= until and end + slack >= since for begin, end in _broken(fault))
-            ),
-            None,
-        )
+        near = [
+            fault
+            for fault in self._faults
+            if _concerns(fault, node)
+            and any(begin <= until and end + slack >= since for begin, end in _broken(fault))
+        ]
+        return min(near, key=lambda fault: (_harm(fault), -fault.at), default=None)
 
     def delayed(self, since: float, until: float) -> bool:
         """Whether a fault can be why something did not start in this time."""
@@ -203,6 +209,11 @@ class Faults:
             and fault.at >= call.began_at
         )
         return min([*deaths, call.began_at + asked.timeout_seconds])
+
+
+def _harm(fault: Fault) -> int:
+    """The less, the worse."""
+    return _HARM.index(fault.kind) if fault.kind in _HARM else len(_HARM)
 
 
 def _concerns(fault: Fault, node: str | None) -> bool:

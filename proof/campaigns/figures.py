@@ -1,32 +1,17 @@
-"""Figures of a campaign that are shown, and decide nothing: delays in calm and around faults, how
-long faults were felt, and what the repeated starts came from. Pure."""
+"""Figures of a campaign that are shown, and decide nothing: delays in calm and around faults, and
+how long faults were felt. Pure."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from proof.campaigns.checker import Delay as Started
-from proof.campaigns.expectations import Limits, cases, surplus
-from proof.campaigns.history import Fault, History
+from proof.campaigns.history import Fault
 from proof.campaigns.plot import Delay, percentile
 
 CALM = "calm"
 _SLOT = 0.25  # seconds, of the map of faults over time
 _FELT = 1.0  # seconds: a start later than this is felt
-# Whichever of the faults that were near can do most harm is taken for the cause.
-_HARM = (
-    "kill",
-    "crash_point",
-    "pause",
-    "black_hole",
-    "failover",
-    "postgres_immediate",
-    "postgres_fast",
-    "delay",
-    "lost_answer",
-    "cut",
-)
 
 
 class Spread(NamedTuple):
@@ -96,26 +81,3 @@ def felt(started: Iterable[Started], faults: Sequence[Fault], lease: float) -> d
         count = sum(value > 0 for value in ordered)
         found[kind] = Felt(len(ordered), count, percentile(ordered, 0.5), ordered[-1])
     return found
-
-
-def causes(history: History, limits: Limits | None = None) -> dict[str, int]:
-    """Starts that would not have been made on a calm day, by the fault that was near."""
-    slack = history.lease + (limits or Limits()).aftermath
-    faults = [f for f in history.faults if f.took_effect and not f.victim.startswith("api")]
-    found: Counter[str] = Counter()
-    for case in cases(history):
-        if case.submitted is None:
-            continue
-        for extra in surplus(case, case.submitted):
-            begin = min((c.began_at for c in extra.instead_of), default=extra.call.began_at)
-            near = {
-                f.kind
-                for f in faults
-                if f.at <= extra.call.began_at and f.healed_at + slack >= begin
-            }
-            found[_cause(near)] += 1
-    return dict(found.most_common())
-
-
-def _cause(near: set[str]) -> str:
-    return next((kind for kind in _HARM if kind in near), "none known")

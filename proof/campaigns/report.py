@@ -44,12 +44,13 @@ def readable(result: Result, product: ledger.Product, command: str) -> str:
 
 def summary(result: Result) -> str:
     """In a few lines, for the terminal."""
-    counts, setup = result.judgement.counts, result.setup
+    counts, setup, causes = result.judgement.counts, result.setup, _causes(result)
     struck = Counter(f.kind for f in result.history.faults if f.took_effect)
     lines = [
         f"{_WORDS[result.verdict]}: {setup.name}, {setup.seconds:g} s, seed {setup.seed}",
         "  faults  " + ", ".join(f"{count} {kind}" for kind, count in sorted(struck.items())),
         "  counts  " + ", ".join(f"{name} {count}" for name, count in counts.items() if count),
+        *([f"  repeated starts by their cause: {causes}"] if causes else []),
         *(f"  invalid {reason}" for reason in result.invalid),
     ]
     for kind, finding in result.judgement.wrong.items():
@@ -58,6 +59,12 @@ def summary(result: Result) -> str:
     if result.verdict == "good":
         lines.append(f"  so, with 95 % confidence, at most {_bound(result):.1e} of all tasks (3/n)")
     return "\n".join(lines)
+
+
+def _causes(result: Result) -> str:
+    """What each repeated start came from, as the judge explains it."""
+    found = result.judgement.causes.items()
+    return ", ".join(f"{kinds.replace('_', ' ')} {count}" for kinds, count in found)
 
 
 def _bound(result: Result) -> float:
@@ -101,11 +108,10 @@ def _counts(result: Result) -> str:
     rows = [
         f"| {name.replace('_', ' ')} | {count} |" for name, count in result.judgement.counts.items()
     ]
-    causes = figures.causes(result.history)
-    words = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in causes.items())
+    causes = _causes(result)
     return "\n".join(
         ["## Counts", "", "| what | how many |", "|---|---:|", *rows, ""]
-        + ([f"Repeated starts by the fault that was near: {words}.", ""] if causes else [])
+        + ([f"Repeated starts by their cause: {causes}.", ""] if causes else [])
         + [f"- n = {n}: {why}" for n, why in result.judgement[Kind.START_EXPLAINED].first]
         + [""]
     )

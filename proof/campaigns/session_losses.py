@@ -26,13 +26,31 @@ _SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
 REMOTE = "worker"  # how the names of remote workers begin
 
 
+class Cause(NamedTuple):
+    """Why a start may have been repeated."""
+
+    kinds: str  # of the faults
+    words: str
+
+
 class Silence(NamedTuple):
     """A time in which no beat of a worker need have come through."""
 
     begin: float
     end: float
-    why: str
-    of_postgres: bool = False  # and of nothing else
+    faults: tuple[Fault, ...]  # that made it
+
+    @property
+    def of_postgres(self) -> bool:
+        """And of nothing else."""
+        return all(fault.kind in _POSTGRES for fault in self.faults)
+
+    @property
+    def cause(self) -> Cause:
+        victims = dict.fromkeys(f"{fault.kind} of {fault.victim}" for fault in self.faults)
+        words = f"{', '.join(victims)} from {self.begin:.3f} to {self.end:.3f}"
+        kinds = {fault.kind for fault in self.faults if fault.kind not in _POSTGRES}
+        return Cause(" and ".join(sorted(kinds)), words)
 
 
 class SessionLosses:
@@ -55,21 +73,21 @@ class SessionLosses:
             self._silences[worker] = list(_merged(_silences(worker, own, led), lease / 3))
         self._troubles = sorted(remote, key=lambda fault: fault.at)
 
-    def explains(self, call: Call, later_at: float) -> str | None:
+    def explains(self, call: Call, later_at: float) -> Cause | None:
         """Why a call may have been lost before another one began at this time, if it may."""
         worker = call.node or ""
         unheard_until = self._unheard_until(call)
         for death in self._deaths.get(worker, ()):
             began_before = call.began_at <= death.at + _SEEN_WITHIN
             if began_before and self._lost_by(death.at, later_at) and death.at <= unheard_until:
-                return f"{death.kind} of {worker} at {death.at:.3f}"
+                return Cause(death.kind, f"{death.kind} of {worker} at {death.at:.3f}")
         for silence in self._silences.get(worker, ()):
             # It starts nothing that it has no lease for.
             began_before = call.began_at <= max(silence.begin + self._lease, silence.end)
             long = silence.end - silence.begin >= self._lease / 3 and not silence.of_postgres
             lost = long and self._lost_by(silence.begin, later_at)
             if began_before and lost and silence.begin <= unheard_until:
-                return f"{silence.why} from {silence.begin:.3f} to {silence.end:.3f}"
+                return silence.cause
         return None
 
     def _lost_by(self, silent_since: float, later_at: float) -> bool:
@@ -90,15 +108,13 @@ class SessionLosses:
 
 def _silences(worker: str, faults: Sequence[Fault], led: Sequence[Route]) -> Iterator[Silence]:
     for fault in faults:
-        if fault.victim == worker and fault.kind in _SILENT:
-            yield Silence(fault.at, fault.healed_at, f"{fault.kind} of {worker}")
-        elif fault.kind in _POSTGRES:
-            yield Silence(fault.at, fault.healed_at, fault.kind, of_postgres=True)
+        if fault.kind in _POSTGRES or (fault.victim == worker and fault.kind in _SILENT):
+            yield Silence(fault.at, fault.healed_at, (fault,))
         elif fault.kind in _AWAY:
             for begin, end in _times_at(led, fault.victim):
                 begin, end = max(begin, fault.at), min(end, fault.healed_at)
                 if begin < end:
-                    yield Silence(begin, end, f"{fault.kind} of {fault.victim}")
+                    yield Silence(begin, end, (fault,))
 
 
 def _times_at(led: Sequence[Route], gateway: str) -> Iterator[tuple[float, float]]:
@@ -112,11 +128,9 @@ def _times_at(led: Sequence[Route], gateway: str) -> Iterator[tuple[float, float
 def _merged(silences: Iterable[Silence], gap: float) -> Iterator[Silence]:
     """Those between which no beat need have come are one."""
     last: Silence | None = None
-    for each in sorted(silences):
+    for each in sorted(silences, key=lambda silence: silence.begin):
         if last is not None and each.begin <= last.end + gap:
-            why = last.why if each.why in last.why else f"{last.why}, {each.why}"
-            of_postgres = last.of_postgres and each.of_postgres
-            last = Silence(last.begin, max(last.end, each.end), why, of_postgres)
+            last = Silence(last.begin, max(last.end, each.end), last.faults + each.faults)
             continue
         if last is not None:
             yield last

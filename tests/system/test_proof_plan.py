@@ -116,7 +116,6 @@ def test_what_was_kept_can_be_judged_again(tmp_path: Path) -> None:
 
 def test_figures() -> None:
     kill = _fault("kill", 101.2, 103.0)
-    assert figures.causes(_history(kill)) == {"kill": 1}
     started = [Started(1, 99.0, 99.1), Started(2, 102.0, 104.5), Started(3, 106.0, 106.1)]
     spread = figures.by_circumstance(started, [kill], 2.0)
     assert (spread["calm"].tasks, spread["kill"].tasks) == (2, 1)

@@ -1,9 +1,11 @@
 """Which second starts of what remote workers run are explained, and which are not. The lease is
 2 s; the first call begins at 100 and the second one at 106."""
 
+from typing import Any
+
 import pytest
-from proof.campaigns.checker import Kind, judge
-from proof.campaigns.faults import REDIS
+from proof.campaigns.checker import Judgement, Kind, judge
+from proof.campaigns.faults import RABBITMQ, REDIS
 from proof.campaigns.history import Call, Fault, Final, History, Route, Submitted
 
 LEASE = 2.0
@@ -23,13 +25,12 @@ def call(
     )  # fmt: skip
 
 
-def starts(
+def judged(
     *faults: Fault,
     routes: tuple[Route, ...] = AT_FIRST,
     calls: tuple[Call, ...] = (call(100.0, 1, "worker-1"),),
     again_at: float = 106.0,
-) -> tuple[int, int]:
-    """How many starts are explained, and how many are not."""
+) -> Judgement:
     last = call(again_at, 9, "worker-2", again_at + 0.1)
     asked = Submitted(
         n=1, mode="at_least_once", way="function", asked_at=99.0, acked_at=99.1, task_id="a",
@@ -40,8 +41,13 @@ def starts(
         faults=list(faults), finals=[Final(n=1, task_id="a", state=10, fence=9, attempt=2)],
         routes=list(routes),
     )  # fmt: skip
-    judgement = judge(history)
-    return judgement[Kind.START_EXPLAINED].count, judgement[Kind.START_UNEXPLAINED].count
+    return judge(history)
+
+
+def starts(*faults: Fault, **besides: Any) -> tuple[int, int]:
+    """How many starts are explained, and how many are not."""
+    found = judged(*faults, **besides)
+    return found[Kind.START_EXPLAINED].count, found[Kind.START_UNEXPLAINED].count
 
 
 EXPLAINED, NOT = (1, 0), (0, 1)
@@ -128,3 +134,23 @@ def test_a_failure_that_had_its_retry_excuses_no_repeat_of_a_success() -> None:
     )
     assert starts(fault("kill", "worker-1", 100.1, 101.0), calls=calls) == NOT
     assert starts(fault("kill", "worker-2", 100.4, 101.0), calls=calls) == EXPLAINED
+
+
+def test_each_repeated_start_is_counted_under_its_cause() -> None:
+    behind = (Route("worker-1", RABBITMQ, 0.0),)
+    broker = fault("rabbitmq_kill", RABBITMQ, 100.5, 104.0)
+    without = fault("postgres_fast", "postgres", 104.2, 105.0)
+    pause = fault("pause", "worker-1", 103.0, 105.5)
+    assert judged(fault("kill", "worker-1", 100.5, 101.0)).causes == {"kill": 1}
+    # PostgreSQL only made it longer.
+    assert judged(broker, without, routes=behind).causes == {"rabbitmq_kill": 1}
+    assert judged(broker, pause, routes=behind).causes == {"pause and rabbitmq_kill": 1}
+    assert judged().causes == {}
+
+
+def test_what_a_node_ran_is_explained_by_what_does_most_harm() -> None:
+    of_node = (call(100.0, 1, None),)
+    answer = fault("lost_answer", "node-1", 99.0, 99.5)
+    stopped = fault("pause", "node-1", 100.5, 105.0)
+    assert judged(answer, calls=of_node).causes == {"lost_answer": 1}
+    assert judged(answer, stopped, calls=of_node).causes == {"pause": 1}
