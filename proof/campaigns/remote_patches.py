@@ -82,6 +82,19 @@ def _answer_to_another() -> None:
     swap("gnomon.api.workers.pipe_listener:PipeListener._answer", make)
 
 
+@planted("grant-skipped")
+def _grant_skipped() -> None:
+    """A worker begins what asks, and does not wait for the answer."""
+
+    def make(_original: Any) -> Any:
+        async def begin(_self: Any, deliveries: Any) -> Any:
+            return {delivery.key for delivery in deliveries}
+
+        return begin
+
+    swap("gnomon.remote.grants:StartGrants.begin", make)
+
+
 @planted("credit-leak")
 def _credit_leak() -> None:
     """Every fourth poll costs its session a slot, for ever."""

@@ -3,11 +3,12 @@
 from typing import Any
 
 from proof.campaigns.checker import Kind
-from proof.campaigns.faults import REDIS
+from proof.campaigns.faults import RABBITMQ, REDIS
 from proof.campaigns.mutant import Mutant, fault_of, mix_of, setup_of
 
 _REMOTE: dict[str, Any] = {"workers": 3, "apis": 2, "nodes": 1, "lease": 3.0}
 _BEHIND_REDIS: dict[str, Any] = _REMOTE | {"pipe": REDIS, "lease": 5.0}
+_BEHIND_RABBITMQ: dict[str, Any] = _REMOTE | {"pipe": RABBITMQ, "lease": 5.0}
 _HANDLED = {"function": 1.0}
 
 REMOTE_ZOO: dict[str, Mutant] = {
@@ -63,6 +64,17 @@ REMOTE_ZOO: dict[str, Mutant] = {
         provoked_by="workers behind Redis, under load alone",
         found_by=(Kind.STUCK, Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED, Kind.UNEXPECTED),
         setup=setup_of(12.0, mix=mix_of(targets=_HANDLED), **_BEHIND_REDIS),
+    ),
+    "grant-skipped": Mutant(
+        broken="a worker begins tasks that ask, and does not wait for the answer",
+        provoked_by="workers behind RabbitMQ, killed while they run at_most_once tasks",
+        found_by=(Kind.START_UNEXPLAINED,),
+        setup=setup_of(
+            14.0,
+            [fault_of("kill", f"worker-{n}", 3.0 + 2.5 * n, 1.0) for n in (1, 2, 3)],
+            mix=mix_of(modes={"at_most_once": 1.0}, targets=_HANDLED, longest_run=1.5),
+            **_BEHIND_RABBITMQ,
+        ),
     ),
     "credit-leak": Mutant(
         broken="slots of a session are not given back",

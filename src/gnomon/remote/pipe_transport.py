@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import httpx
 import msgspec
+import structlog
 
 from gnomon.clock import Clock, new_secret
 from gnomon.pipe.meeting.frames import (
@@ -21,8 +22,10 @@ from gnomon.pipe.meeting.frames import (
     encoded,
     worker_channel,
 )
-from gnomon.pipe.meeting.link import PipeUnavailable, link_to
+from gnomon.pipe.meeting.link import PipeUnavailable, link_to, unavailable
 from gnomon.settings import PipeSettings
+
+log = structlog.get_logger("gnomon.worker")
 
 _MOST_GATEWAYS = 1_000  # whose beats are remembered
 _read = msgspec.msgpack.Decoder(PipeAnswer).decode
@@ -144,6 +147,9 @@ class _Connection:
             await self._link.run()
         except PipeUnavailable as error:
             self._failure = error
+        except Exception as error:
+            log.exception("the connection to a broker has failed", where=self._settings.where)
+            self._failure = unavailable(self._settings, error)
         finally:
             self._ready.set()
             self.gone({each.gateway for each in self._waiting.values()})

@@ -20,6 +20,7 @@ from gnomon.api.http.answers.problems import Problem, busy, problem
 from gnomon.api.workers.carried_call import CarriedCall, fault, refusal
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, new_incarnation
+from gnomon.model.errors import BrokenInvariant, LeaseLost
 from gnomon.pipe.http.messages import MOST_BODY_BYTES
 from gnomon.pipe.meeting.frames import (
     UNREADABLE,
@@ -97,15 +98,18 @@ class PipeListener:
             while True:
                 try:
                     await self._serve(group)
+                except (BrokenInvariant, LeaseLost):
+                    raise
                 except PipeUnavailable as error:
-                    self._on_change(False)
-                    pause = self._troubles.note(
-                        self._place.chore, error, remedy=_REMEDY.format(self._place.label)
-                    )
-                    await self._clock.sleep(min(pause, _LONGEST_PAUSE))
+                    remedy = _REMEDY.format(self._place.label)
+                    pause = self._troubles.note(self._place.chore, error, remedy=remedy)
+                    pause = min(pause, _LONGEST_PAUSE)
+                except Exception as error:  # noqa: BLE001 - calls that are under way are answered
+                    pause = self._troubles.note(self._place.chore, error)
+                await self._clock.sleep(pause)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
-        """One connection, to its end. Raises PipeUnavailable."""
+        """One connection, to its end. Raises PipeUnavailable, and what nobody has thought of."""
         channel = gateway_channel(self._settings.namespace, str(new_incarnation()))
         link = link_to(self._settings, channel, self._clock, self)
 
@@ -122,6 +126,7 @@ class PipeListener:
         try:
             await link.run()
         finally:
+            self._on_change(False)
             self.gone(list(self._calls))
 
     # What the link tells
