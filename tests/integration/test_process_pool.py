@@ -1,12 +1,14 @@
 """Handlers with process=True: real child processes, one execution in each at a time."""
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -21,6 +23,7 @@ from gnomon.clock import SystemClock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.node.membership.lease import Lease
 from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.stacks import Interrupted
 from gnomon.observe.events import Event
@@ -38,7 +41,9 @@ class Pool:
         settings = settings_with(node_app=APP, targets_processes=2, **changes)
         self.clock = SystemClock()
         self.events: list[Event] = []
-        self.processes = ProcessPool(settings, self.clock, self.events.append)
+        self.lease = Lease(UUID(int=0), 3600.0)
+        self.lease.renewed(self.clock.monotonic())
+        self.processes = ProcessPool(settings, self.clock, self.lease, self.events.append)
         self.contexts: list[TaskContext] = []
         self._numbers = count(1)
 
@@ -194,6 +199,26 @@ async def test_a_failure_has_its_traceback_and_its_log_lines(
     assert str(pool.contexts[0].task_id) in line
 
 
+@pytest.mark.parametrize("handler", ["look", "block"])
+async def test_one_that_was_stopped_begins_nothing_once_the_lease_has_run_out(
+    pool: Pool, tmp_path: Path, handler: str
+) -> None:
+    pid = await pool.result("where")
+    pool.lease.trusted_until = until = pool.clock.monotonic() + 0.5  # not renewed: the node stops
+    os.kill(pid, signal.SIGSTOP)
+    made = pool.call(handler, notes=str(tmp_path))
+
+    async def has_run_out() -> bool:
+        return pool.clock.monotonic() > until
+
+    await eventually(has_run_out)
+    os.kill(pid, signal.SIGCONT)
+    assert await made is None, "to be released"
+    assert not list(tmp_path.iterdir())
+    pool.lease.renewed(pool.clock.monotonic())
+    assert await pool.result("where") == pid
+
+
 async def test_an_idle_one_ends_with_the_lifespan_of_its_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +231,7 @@ async def test_an_idle_one_ends_with_the_lifespan_of_its_app(
 async def test_an_app_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
     pool = Pool()
     settings = settings_with(node_app=None, targets_processes=2)
-    pool.processes = ProcessPool(settings, pool.clock, pool.events.append)
+    pool.processes = ProcessPool(settings, pool.clock, pool.lease, pool.events.append)
     outcome = await pool.call("where")
     assert outcome is not None
     assert "name it in node.app" in (outcome.error or "")

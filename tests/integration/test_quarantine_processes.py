@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -20,7 +21,8 @@ from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
 from gnomon.model.outcomes.quarantine import ALONE_FROM, STEP
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.task import DeliveryMode
-from gnomon.node.run.children.frames import Ended, Started, framed
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.children.frames import Ended, Started, Uncalled, framed
 from gnomon.node.run.children.jobs import Job, Unstarted
 from gnomon.node.run.children.process import ChildProcess
 from gnomon.node.run.quarantine.pool import Quarantine
@@ -63,6 +65,12 @@ class HurriedClock(SystemClock):
         await eventually(look)
 
 
+def a_lease() -> Lease:
+    lease = Lease(UUID(int=0), 3600.0)
+    lease.renewed(SystemClock().monotonic())
+    return lease
+
+
 class Ward:
     """A quarantine, and all that was told of it."""
 
@@ -70,7 +78,7 @@ class Ward:
         self.folder = folder
         self.events: list[Event] = []
         self.clock = HurriedClock()
-        self.quarantine = Quarantine(settings, self.clock, self.events.append)
+        self.quarantine = Quarantine(settings, self.clock, a_lease(), self.events.append)
         self.tasks: list[asyncio.Task[Outcome | None]] = []
         self.runs: list[TaskContext] = []
         self._numbers = count(1)
@@ -427,23 +435,24 @@ async def test_one_that_is_told_to_stop_before_it_could_begin_is_not_called(
 
 
 async def test_what_a_process_told_before_its_node_ended_it_is_heard(ward: Ward) -> None:
-    child = ChildProcess(SETTINGS, SystemClock())
+    child = ChildProcess(SETTINGS, SystemClock(), a_lease())
     jobs = []
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         delivery = ward.delivery("echo", "a", 1, "")
         jobs.append(Job(number, delivery, None, TaskContext(delivery)))
         child.give(jobs[-1])
     child.close_by_node("its node has ended")
     ended = Ended(1, Outcome(OutcomeKind.SUCCEEDED))
-    told = framed(Started(1)) + framed(ended) + framed(Started(2))
+    uncalled = framed(Started(4)) + framed(Uncalled(4))  # its thread was not in time
+    told = uncalled + framed(Started(1)) + framed(ended) + framed(Started(2))
     child.pipe_data_received(1, told + b"\xff" * 100)
     child.pipe_data_received(1, framed(Started(3)))
     died = child.conclude()
-    assert [job.over.result() for job in jobs] == [ended, died, Unstarted()]
+    assert [job.over.result() for job in jobs] == [ended, died, Unstarted(), Unstarted()]
 
 
 async def test_one_that_is_retired_while_it_starts_is_not_unfit() -> None:
-    child = ChildProcess(SETTINGS, SystemClock())
+    child = ChildProcess(SETTINGS, SystemClock(), a_lease())
     starting = asyncio.create_task(child.start())
     try:
 

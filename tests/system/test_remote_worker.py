@@ -290,14 +290,23 @@ def test_a_worker_that_was_stopped_beyond_its_lease_starts_nothing_of_before(sho
 
 
 FREEZING = """
-import os, signal, sys
+import os, signal, sys, threading
 from pathlib import Path
 from gnomon import Gnomon
 
 app = Gnomon()
 HERE = Path(__file__).parent
-frozen = []
-sys.setswitchinterval(60)  # threads wait until the loop has nothing to do
+
+
+def freeze(frame, event, argument):
+    # The thread of a handler calls its first function: it has not looked what it is to do.
+    if threading.current_thread().name == "gnomon-handler":
+        threading.settrace(None)
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+threading.settrace(freeze)
 
 
 @app.task
@@ -305,20 +314,13 @@ def blocking(name: str) -> str:
     with (HERE / "runs").open("a") as file:
         file.write(f"{name}\\n")
     return "done"
-
-@app.task
-async def freeze() -> None:
-    if not frozen:
-        frozen.append(True)  # a look at a file would give the threads their turn
-        os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 
 def test_a_thread_begins_no_handler_once_the_lease_has_run_out(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(FREEZING)
     with PlayedGateway(lease_seconds=2.0) as gateway:
-        task = gateway.submit("blocking", {"name": "a"})  # waits for its thread when the next runs
-        gateway.submit("freeze")
+        task = gateway.submit("blocking", {"name": "a"})
         with working(gateway, tmp_path) as worker:
             status = Path(f"/proc/{worker.process.pid}/status")
             eventually_sync(lambda: "T (stopped)" in status.read_text(), PATIENCE)

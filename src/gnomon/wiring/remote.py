@@ -187,8 +187,8 @@ async def _joined(
 
     async with AsyncExitStack() as stack:
         python = stack.enter_context(PythonCaller(parts.app, settings.targets.threads, trusted))
-        quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
-        processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
+        quarantine = await stack.enter_async_context(Quarantine(settings, clock, lease, emit))
+        processes = await stack.enter_async_context(ProcessPool(settings, clock, lease, emit))
         caller: Caller = HandlerCaller(parts.app, python, processes, quarantine)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:

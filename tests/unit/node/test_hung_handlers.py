@@ -163,3 +163,27 @@ async def test_a_snooze_that_cannot_be_granted_says_why(
         world.send("snooze", 1, mode=mode)
         await world.reported(1)
     assert world.errors() == {(OutcomeKind.SNOOZED, error)}
+
+
+async def test_one_whose_task_was_claimed_again_can_still_be_ended(world: World) -> None:
+    key = world.delivery("wait", 1, 60.0).key
+    async with working(world):
+        for fence in (1, 2):
+            world.send("wait", 1, timeout=60.0, fence=fence)
+        await world.has_begun(2)
+        assert world.worker.interrupt(key, "it runs elsewhere", fence=1)
+        await world.reported(1)
+        assert not world.worker.interrupt(key, "it runs elsewhere", fence=1)
+        assert world.worker.interrupt(key, "cancelled")
+        await world.reported(2)
+        assert not world.worker.interrupt(key, "cancelled")
+    assert [report.delivery.fence for report in world.reports] == [1, 2]
+
+
+async def test_one_whose_task_was_claimed_again_has_its_timeout(world: World) -> None:
+    async with working(world):
+        world.send("wait", 1, timeout=0.1, fence=1)
+        world.send("wait", 1, timeout=60.0, fence=2)
+        await world.reported(1)
+    assert world.reports[0].delivery.fence == 1
+    assert world.errors() == {(OutcomeKind.TIMED_OUT, "did not end within 0.1 s")}

@@ -11,6 +11,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.node.membership.lease import Lease
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
@@ -36,8 +37,8 @@ _NO_PATH = Outcome(
 class ProcessPool(ChildPool):
     """`Caller` for handlers with process=True."""
 
-    def __init__(self, settings: Settings, clock: Clock, emit: Observer) -> None:
-        super().__init__(settings, clock, emit)
+    def __init__(self, settings: Settings, clock: Clock, lease: Lease, emit: Observer) -> None:
+        super().__init__(settings, clock, lease, emit)
         self._limit = settings.targets.most_processes
         self.place = Place("processes", self._limit)
         self._stop_seconds = min(_STOP_SECONDS, settings.node.timeout_grace_seconds / 4)

@@ -56,7 +56,8 @@ class Runner:
         self._emit = emit
         self._checks = checks or StartChecks()
         self.patience = patience  # seconds for an execution to end in once it was told to
-        self.running: dict[TaskKey, RunningExecution] = {}
+        self.running: dict[TaskKey, RunningExecution] = {}  # of each task its newest
+        self._superseded: set[RunningExecution] = set()  # by a newer claim of their task
         self.preemptible: set[RunningExecution] = set()  # of those, by their own word
         self._stopping: set[RunningExecution] = set()
 
@@ -224,15 +225,15 @@ class Runner:
         kind: OutcomeKind = OutcomeKind.CANCELLED,
         fence: int | None = None,
     ) -> bool:
-        """End an execution, of this claim if there is one given; False where there is none."""
-        execution = self.running.get(key)
-        if execution is None or not is_of(execution.delivery, fence):
-            return False
-        self._stop(execution, kind, reason)
-        return True
+        """End the executions of a task, of this claim if there is one given; False where there is
+        none."""
+        found = [e for e in self._of(key) if is_of(e.delivery, fence)]
+        for execution in found:
+            self._stop(execution, kind, reason)
+        return bool(found)
 
     def interrupt_all(self, reason: str) -> None:
-        for execution in list(self.running.values()):
+        for execution in self._all():
             self._stop(execution, OutcomeKind.CANCELLED, reason)
 
     def giving_way(self) -> int:
@@ -250,7 +251,7 @@ class Runner:
         """End the executions whose time is up. One look at all of them, every now and then, costs
         far less than a timer for each."""
         now = self._clock.monotonic()
-        for execution in list(self.running.values()):
+        for execution in self._all():
             if execution.deadline <= now and execution.stop is None:
                 reason = f"did not end within {execution.delivery.timeout_seconds:g} s"
                 self._stop(execution, OutcomeKind.TIMED_OUT, reason)
@@ -294,6 +295,10 @@ class Runner:
 
     def _know(self, execution: RunningExecution) -> None:
         delivery = execution.delivery
+        # One that goes on although its claim was lost, and the task claimed again by this node.
+        older = self.running.get(delivery.key)
+        if older is not None:
+            self._superseded.add(older)
         self.running[delivery.key] = execution
         if delivery.preemptible:
             self.preemptible.add(execution)
@@ -304,9 +309,18 @@ class Runner:
         delivery = execution.delivery
         if delivery.preemptible:
             self.preemptible.discard(execution)
-        # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(delivery.key) is execution:
             del self.running[delivery.key]
+        else:
+            self._superseded.discard(execution)
+
+    def _of(self, key: TaskKey) -> list[RunningExecution]:
+        newest = self.running.get(key)
+        older = [e for e in self._superseded if e.delivery.key == key]
+        return older if newest is None else [newest, *older]
+
+    def _all(self) -> list[RunningExecution]:
+        return [*self.running.values(), *self._superseded]
 
 
 def is_of(delivery: Delivery, fence: int | None) -> bool:

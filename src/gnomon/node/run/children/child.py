@@ -1,8 +1,10 @@
 """The child's side: calls functions for the node, until the node has no more use for it.
 
 It must never outlive its node, which may be declared dead while it is stopped: a child that hears
-nothing for the length of a lease ends, whatever it runs. And it must tell that a call begins before
-that is true: so frames are written at once, and not when the event loop gets to it.
+nothing for the length of a lease ends, whatever it runs; and one that was stopped together with its
+node begins nothing that it was given before, once the lease may be over. And it must tell that a
+call begins before that is true: so frames are written at once, and not when the event loop gets to
+it.
 """
 
 import asyncio
@@ -37,6 +39,7 @@ from gnomon.node.run.children.frames import (
     Started,
     ToChild,
     ToNode,
+    Uncalled,
     Unfit,
     framed,
     frames_to_child,
@@ -114,12 +117,25 @@ class ChildRun(TaskContext):
             self._wire.send(Completing(self._number, completed))
 
 
+class NodeTrust:
+    """Until when the node has a lease, as far as it has told. Both read the same clock."""
+
+    def __init__(self) -> None:
+        self.until = float("-inf")
+
+    def holds(self) -> bool:
+        return _clock.monotonic() < self.until
+
+
 class Server:
     """Calls what it is told to, all at once."""
 
-    def __init__(self, wire: Wire, caller: PythonCaller, silence_seconds: float) -> None:
+    def __init__(
+        self, wire: Wire, caller: PythonCaller, trust: NodeTrust, silence_seconds: float
+    ) -> None:
         self._wire = wire
         self._caller = caller
+        self._trust = trust
         self._silence = silence_seconds
         self._left = asyncio.Event()
         self._calls: dict[int, tuple[asyncio.Task[None], ChildRun]] = {}
@@ -143,6 +159,8 @@ class Server:
         """In a thread, so that a function that blocks the loop does not outlive the node."""
         while True:
             for message in self._wire.receive(self._silence):
+                if isinstance(message, Ping | CallFrame):
+                    self._trust.until = message.trusted_until
                 self._loop.call_soon_threadsafe(self._heard, message)
 
     def _heard(self, message: ToChild) -> None:
@@ -166,6 +184,9 @@ class Server:
         task.cancel()
 
     async def _make(self, call: CallFrame, run: ChildRun) -> None:
+        if not self._trust.holds():
+            self._wire.send(Uncalled(call.number))
+            return
         self._wire.send(Started(call.number))
         self._wire.send(await self._outcome(call, run))
 
@@ -178,8 +199,7 @@ class Server:
         number = call.number
         try:
             outcome = await self._caller.call(call.delivery, call.payload, run)
-            assert outcome is not None, "nothing keeps a thread of this process from beginning"
-            return Ended(number, outcome)
+            return Uncalled(number) if outcome is None else Ended(number, outcome)
         except LeftRunning as left:
             left.returned.add_done_callback(lambda _: self._wire.send(Returned(number)))
             return Left(number, left.where)
@@ -203,8 +223,9 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - whatever importing user code raises
         wire.send(Unfit(describe(error)))
         os._exit(1)
-    with PythonCaller(app, hello.threads) as caller:
-        loop.serve(_serve(app, Server(wire, caller, hello.silence_seconds), wire))
+    trust = NodeTrust()
+    with PythonCaller(app, hello.threads, trust.holds) as caller:
+        loop.serve(_serve(app, Server(wire, caller, trust, hello.silence_seconds), wire))
 
 
 async def _serve(app: Gnomon, server: Server, wire: Wire) -> None:

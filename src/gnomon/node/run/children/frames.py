@@ -34,6 +34,7 @@ class CallFrame(msgspec.Struct, frozen=True, tag=True):
     number: int
     delivery: Delivery
     payload: bytes | None
+    trusted_until: float  # as in `Ping`
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -46,6 +47,8 @@ class Leave(msgspec.Struct, frozen=True, tag=True):
 
 class Ping(msgspec.Struct, frozen=True, tag=True):
     """The node lives. The event loop of the child must answer."""
+
+    trusted_until: float  # when its lease may be over (monotonic); handlers begin before that
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -60,6 +63,12 @@ class Unfit(msgspec.Struct, frozen=True, tag=True):
 
 class Started(msgspec.Struct, frozen=True, tag=True):
     """Told before the function is called: from here on it may have had effects."""
+
+    number: int
+
+
+class Uncalled(msgspec.Struct, frozen=True, tag=True):
+    """The function was not called, and will not be: the lease of the node may be over."""
 
     number: int
 
@@ -116,6 +125,7 @@ ToNode = (
     Ready
     | Unfit
     | Started
+    | Uncalled
     | Completing
     | Progressed
     | Ended

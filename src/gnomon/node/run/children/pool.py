@@ -6,6 +6,7 @@ from itertools import count
 
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
+from gnomon.node.membership.lease import Lease
 from gnomon.node.run.children.jobs import Died, Job, Newcomer
 from gnomon.node.run.children.process import ChildProcess
 from gnomon.observe.events import ChildUnfit, Observer
@@ -20,11 +21,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # after a process could not be started
 class ChildPool:
     """The calls that are made in children, in two steps: `ready` keeps a place for one and starts a
     process where it must, `call` makes it. Use as an async context manager: it owns the processes,
-    and leaves none behind."""
+    and leaves none behind. They begin nothing once the lease may be over."""
 
-    def __init__(self, settings: Settings, clock: Clock, emit: Observer) -> None:
+    def __init__(self, settings: Settings, clock: Clock, lease: Lease, emit: Observer) -> None:
         self._settings = settings
         self._clock = clock
+        self._lease = lease
         self._emit = emit
         self._tick = min(0.5, settings.node.lease_seconds / 5)
         self._children: dict[ChildProcess, asyncio.Task[None]] = {}
@@ -99,7 +101,7 @@ class ChildPool:
     # The processes
 
     def _new_child(self) -> ChildProcess:
-        child = ChildProcess(self._settings, self._clock)
+        child = ChildProcess(self._settings, self._clock, self._lease)
         task = asyncio.get_running_loop().create_task(self._tend(child))
         self._children[child] = task
         return child

@@ -12,6 +12,7 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.outcomes.quarantine import group_size
 from gnomon.model.tasks.task import TaskKey
+from gnomon.node.membership.lease import Lease
 from gnomon.node.run.children.frames import (
     BadFrame,
     CallFrame,
@@ -32,6 +33,7 @@ from gnomon.node.run.children.frames import (
     Started,
     ToChild,
     ToNode,
+    Uncalled,
     Unfit,
     framed,
     frames_to_node,
@@ -48,9 +50,10 @@ _OUT = 1
 class ChildProcess(asyncio.SubprocessProtocol):
     """One child, from its start to its end. `gone` is set when all that it was given is over."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, lease: Lease) -> None:
         self._settings = settings
         self._clock = clock
+        self._lease = lease
         self._frames: Frames[ToNode] = frames_to_node()
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -121,7 +124,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.expect_no_more(job.delivery.key)
         self._jobs[job.number] = job
         self.given += 1
-        self._send(CallFrame(job.number, job.delivery, job.payload))
+        self._send(CallFrame(job.number, job.delivery, job.payload, self._trusted_until))
         job.payload = None
 
     def cancel(self, job: Job) -> None:
@@ -141,7 +144,11 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     def ping(self) -> None:
         self.unanswered += 1
-        self._send(Ping())
+        self._send(Ping(self._trusted_until))
+
+    @property
+    def _trusted_until(self) -> float:
+        return float("-inf") if self._lease.lost else self._lease.trusted_until
 
     # Its life
 
@@ -311,6 +318,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 pass
             case (
                 Started()
+                | Uncalled()
                 | Completing()
                 | Progressed()
                 | Ended()
@@ -321,7 +329,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 self._heard_of_job(message)
 
     def _heard_of_job(
-        self, message: Started | Completing | Progressed | Ended | Cancelled | Left | Returned
+        self,
+        message: Started | Uncalled | Completing | Progressed | Ended | Cancelled | Left | Returned,
     ) -> None:
         if isinstance(message, Returned):
             left = self._left.pop(message.number, None)
@@ -335,6 +344,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
             case Started():
                 job.started = True
                 self._started += 1
+            case Uncalled():
+                self._over(job, Unstarted())
             case Completing(completed=completed):
                 job.run.completed = completed
             case Progressed(progress=progress):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
 from gnomon.model.tasks.task import DeliveryMode, TaskKey
+from gnomon.node.membership.lease import Lease
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
@@ -43,8 +44,8 @@ class Killer(NamedTuple):
 class Quarantine(ChildPool):
     """`Caller` for handlers whose tasks are suspects."""
 
-    def __init__(self, settings: Settings, clock: Clock, emit: Observer) -> None:
-        super().__init__(settings, clock, emit)
+    def __init__(self, settings: Settings, clock: Clock, lease: Lease, emit: Observer) -> None:
+        super().__init__(settings, clock, lease, emit)
         self._limit = settings.targets.quarantine_processes
         self._patience = settings.node.timeout_grace_seconds / 2
         self.killers: deque[Killer] = deque(maxlen=_MOST_KILLERS)
