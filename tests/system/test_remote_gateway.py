@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -63,12 +64,9 @@ async def block(seconds: float) -> None:
     time.sleep(seconds)
 """
 
+LANGUAGES = ("py", "js", "go")
+
 Start = Callable[..., ExampleWorker]
-
-
-@pytest.fixture(params=["py", "js", "go"])
-def language(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def free_port() -> int:
@@ -78,25 +76,29 @@ def free_port() -> int:
     return port
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], list[str]]:
+    """The command of the worker in Go, built when it is asked for."""
+    return cache(lambda: go_worker(tmp_path_factory.mktemp("go")))
+
+
 @pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Start]:
+def start_worker(tmp_path: Path, built: Callable[[], list[str]]) -> Iterator[Start]:
     """Start a worker of a language at a gateway; all are killed in the end."""
     (tmp_path / "shop.py").write_text(SHOP)
-    commands: dict[str, list[str]] = {}
 
     def command(language: str) -> list[str]:
         if language == "js":
             return node_worker()
         if language == "go":
-            return go_worker(tmp_path)
+            return built()
         return [sys.executable, "-m", "gnomon", "worker", "shop:app"]
 
     with ExitStack() as stack:
 
         def start(language: str, url: str, **env: str) -> ExampleWorker:
-            commands.setdefault(language, command(language))
             env = {"GNOMON_URL": url, "SLOTS": "20", "GNOMON_NODE_SLOTS": "20", **env}
-            return stack.enter_context(example_worker(commands[language], tmp_path, **env))
+            return stack.enter_context(example_worker(command(language), tmp_path, **env))
 
         yield start
 
@@ -144,14 +146,16 @@ async def attempts(truth: Truth, ids: list[UUID]) -> set[int]:
     return {row["attempt"] for row in rows}
 
 
-async def test_it_runs_tasks_and_its_errors_are_kept(
-    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+async def test_they_run_tasks_and_their_errors_are_kept(
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
 ) -> None:
     _, url = await new_gateway()
-    await started(start_worker(language, url))
-    greet = PythonTarget(f"{language}.greet")
-    ids = await submitter.submit(greet, 200, payload=b'{"name": "Ada"}')
-    bad = await submitter.submit(PythonTarget(f"{language}.fail"), 1, payload=b'{"reason": "why"}')
+    await started(*(start_worker(language, url) for language in LANGUAGES))
+    ids, bad = [], []
+    for language in LANGUAGES:
+        greet, fail = PythonTarget(f"{language}.greet"), PythonTarget(f"{language}.fail")
+        ids += await submitter.submit(greet, 200, payload=b'{"name": "Ada"}')
+        bad += await submitter.submit(fail, 1, payload=b'{"reason": "why"}')
     await completed(truth, ids)
     rows = await truth.fetch(
         "SELECT DISTINCT result #>> '{}' AS result FROM gnomon.task_archive WHERE id = ANY ($1)",
@@ -162,67 +166,75 @@ async def test_it_runs_tasks_and_its_errors_are_kept(
 
     async def dead() -> bool:
         found = await truth.fetch("SELECT state FROM gnomon.task WHERE id = ANY ($1)", bad)
-        return [row["state"] for row in found] == [State.DEAD]
+        return [row["state"] for row in found] == [State.DEAD] * len(LANGUAGES)
 
     await eventually(dead)
-    error = await truth.value("SELECT last_error FROM gnomon.task WHERE id = ANY ($1)", bad)
-    assert "why" in error
+    errors = await truth.fetch("SELECT last_error FROM gnomon.task WHERE id = ANY ($1)", bad)
+    assert ["why" in row["last_error"] for row in errors] == [True] * len(LANGUAGES)
 
 
-async def test_what_a_killed_worker_ran_runs_elsewhere(
-    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+async def counting(submitter: Submitter, truth: Truth, seconds: int) -> list[UUID]:
+    """A task of each language that runs so long, once its handler does."""
+    ids = []
+    for language in LANGUAGES:
+        payload = b'{"seconds": %d}' % seconds
+        ids += await submitter.submit(PythonTarget(f"{language}.count"), 1, payload=payload)
+    for task in ids:
+        await begun(truth, task)
+    return ids
+
+
+async def test_what_killed_workers_ran_runs_elsewhere(
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
 ) -> None:
     _, url = await new_gateway()
-    first = start_worker(language, url)
-    await started(first)
-    payload = b'{"seconds": 4}'
-    (task,) = await submitter.submit(PythonTarget(f"{language}.count"), 1, payload=payload)
-    await begun(truth, task)
-    first.process.kill()
-    await started(start_worker(language, url))
-    await completed(truth, [task])
-    assert await attempts(truth, [task]) == {2}
+    first = [start_worker(language, url) for language in LANGUAGES]
+    await started(*first)
+    ids = await counting(submitter, truth, 4)
+    for worker in first:
+        worker.process.kill()
+    await started(*(start_worker(language, url) for language in LANGUAGES))
+    await completed(truth, ids)
+    assert await attempts(truth, ids) == {2}
 
 
-async def test_one_that_was_stopped_beyond_its_lease_opens_a_new_session(
-    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+async def test_those_that_were_stopped_beyond_their_lease_open_new_sessions(
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
 ) -> None:
     _, url = await new_gateway()
-    worker = start_worker(language, url)
-    await started(worker)
-    payload = b'{"seconds": 4}'
-    (task,) = await submitter.submit(PythonTarget(f"{language}.count"), 1, payload=payload)
-    await begun(truth, task)
-    fence = await truth.value("SELECT fence FROM gnomon.task WHERE id = $1", task)
-    os.kill(worker.process.pid, signal.SIGSTOP)
+    workers = [start_worker(language, url) for language in LANGUAGES]
+    await started(*workers)
+    ids = await counting(submitter, truth, 4)
+    fences = "SELECT id, fence FROM gnomon.task WHERE id = ANY ($1)"
+    before = {row["id"]: row["fence"] for row in await truth.fetch(fences, ids)}
+    for worker in workers:
+        os.kill(worker.process.pid, signal.SIGSTOP)
 
     async def taken_back() -> bool:
-        return bool(await truth.value("SELECT fence FROM gnomon.task WHERE id = $1", task) > fence)
+        return all(row["fence"] > before[row["id"]] for row in await truth.fetch(fences, ids))
 
     await eventually(taken_back)
-    os.kill(worker.process.pid, signal.SIGCONT)
-    await started(worker, count=2)
-    await completed(truth, [task])
-    assert await attempts(truth, [task]) == {2}
+    for worker in workers:
+        os.kill(worker.process.pid, signal.SIGCONT)
+    await started(*workers, count=2)
+    await completed(truth, ids)
+    assert await attempts(truth, ids) == {2}
 
 
 async def test_sigterm_drains(
-    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
 ) -> None:
     _, url = await new_gateway()
-    worker = start_worker(language, url)
-    await started(worker)
-    (task,) = await submitter.submit(
-        PythonTarget(f"{language}.count"), 1, payload=b'{"seconds": 2}'
-    )
-    await begun(truth, task)
-    worker.process.send_signal(signal.SIGTERM)
-    assert await asyncio.to_thread(worker.process.wait, PATIENCE) == 0, worker.text
-    assert await truth.completed([task]), "what runs is waited for"
-    assert await attempts(truth, [task]) == {1}
-    assert await truth.living() == {} or all(
-        "worker" not in name for name in (await truth.living()).values()
-    )
+    workers = [start_worker(language, url) for language in LANGUAGES]
+    await started(*workers)
+    ids = await counting(submitter, truth, 2)
+    for worker in workers:
+        worker.process.send_signal(signal.SIGTERM)
+    for worker in workers:
+        assert await asyncio.to_thread(worker.process.wait, PATIENCE) == 0, worker.text
+    assert await truth.completed(ids), "what runs is waited for"
+    assert await attempts(truth, ids) == {1}
+    assert all("worker" not in name for name in (await truth.living()).values())
 
 
 @asynccontextmanager
@@ -232,44 +244,44 @@ async def proxied(url: str) -> AsyncIterator[Proxy]:
 
 
 async def test_cut_connections_and_lost_answers_repeat_nothing(
-    language: str,
-    new_gateway: Any,
-    start_worker: Start,
-    submitter: Submitter,
-    truth: Truth,
-    tmp_path: Path,
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
     _, url = await new_gateway()
-    async with proxied(url) as proxy:
-        worker = start_worker(language, f"http://127.0.0.1:{proxy.port}")
-        await started(worker)
-        ids: list[UUID] = []
+    ids: list[UUID] = []
+    async with AsyncExitStack() as stack:
+        proxies = [await stack.enter_async_context(proxied(url)) for _ in LANGUAGES]
+        workers = [
+            start_worker(language, f"http://127.0.0.1:{proxy.port}")
+            for language, proxy in zip(LANGUAGES, proxies, strict=True)
+        ]
+        await started(*workers)
         for turn in range(8):
-            ids += await submitter.submit(
-                PythonTarget(f"{language}.greet"), 100, payload=b'{"name": "Ada"}'
-            )
+            for language in LANGUAGES:
+                target = PythonTarget(f"{language}.greet")
+                ids += await submitter.submit(target, 100, payload=b'{"name": "Ada"}')
             await asyncio.sleep(0.15)
-            if turn % 2:
-                proxy.cut()
-            else:
-                proxy.lose_answers(2)
-        proxy.lose_answers(0)
+            for proxy in proxies:
+                if turn % 2:
+                    proxy.cut()
+                else:
+                    proxy.lose_answers(2)
+        for proxy in proxies:
+            proxy.lose_answers(0)
         await completed(truth, ids)
     assert await attempts(truth, ids) == {1}
-    assert worker.text.count("worker started") == 1
-    if language == "py":
-        assert len((tmp_path / "runs").read_text().splitlines()) == len(ids)
+    assert [worker.text.count("worker started") for worker in workers] == [1, 1, 1]
+    assert len((tmp_path / "runs").read_text().splitlines()) == len(ids) // 3
 
 
 async def test_a_gateway_that_restarts_under_load_repeats_nothing(
     new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
     api, url = await new_gateway()
-    workers = [start_worker("py", url), start_worker("js", url), start_worker("go", url)]
+    workers = [start_worker(language, url) for language in LANGUAGES]
     await started(*workers)
     ids: list[UUID] = []
     for restart in range(3):
-        for language in ("py", "js", "go"):
+        for language in LANGUAGES:
             target = PythonTarget(f"{language}.greet")
             ids += await submitter.submit(target, 150, payload=b'{"name": "Ada"}')
         await asyncio.sleep(0.3)
