@@ -8,7 +8,7 @@ from itertools import pairwise
 import asyncpg
 import pytest
 from tests.conftest import connected
-from tests.integration.schema_catalog import catalog
+from tests.integration.schema_catalog import Catalog, catalog, without_places
 from tests.integration.support import Connection, blocked_by
 from tests.waiting import eventually
 
@@ -17,6 +17,8 @@ from gnomon.store.postgres import migrate
 from gnomon.wiring.processes import prepare
 
 VERSIONS = [m.version for m in migrate.migrations()]
+# Down: PostgreSQL generates no column that is there already, and a new one comes last.
+MAKE_COLUMNS_ANEW = {57}
 
 
 @pytest.fixture
@@ -56,12 +58,15 @@ async def test_up_down_up_leaves_the_same_schema(empty: Connection) -> None:
 
 async def test_each_migration_down_undoes_its_way_up(empty: Connection) -> None:
     """One after the other on the same database, each up, down and up again."""
-    schema: object = None  # before the first there is none to compare with
+    schema: Catalog | None = None  # before the first there is none to compare with
     for before, version in pairwise([0, *VERSIONS]):
         await migrate.up(empty, version)
         await migrate.down(empty, before)
         assert await applied(empty) == [v for v in VERSIONS if v <= before]
-        assert schema is None or await catalog(empty) == schema, f"{version} down"
+        undone = await catalog(empty)
+        if version in MAKE_COLUMNS_ANEW and schema is not None:
+            schema, undone = without_places(schema), without_places(undone)
+        assert schema is None or undone == schema, f"{version} down"
         await migrate.up(empty, version)
         assert await applied(empty) == [v for v in VERSIONS if v <= version]
         schema = await catalog(empty)

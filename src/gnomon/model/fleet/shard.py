@@ -17,7 +17,7 @@ _SCORE_BYTES = 8
 def shard_of(task_id: UUID) -> int:
     """The last byte of the id, which is random in a UUIDv7.
 
-    The database generates the same number as `get_byte(uuid_send(id), 15)`.
+    The database makes the same number of it: `gnomon.shard_of`.
     """
     return task_id.bytes[15]
 

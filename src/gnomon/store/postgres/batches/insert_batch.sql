@@ -18,7 +18,7 @@ WITH stored AS (
 ), blocked AS (
     UPDATE gnomon.task AS t
     SET batch_id = $2, workflow_node = CASE WHEN t.id = $7 THEN 'on_success' ELSE 'on_complete' END,
-        id = t.id, state = 3
+        state = 3
     WHERE t.tenant_id = $1 AND t.id IN ($7, $8)
 )
 SELECT id FROM stored

@@ -26,7 +26,7 @@ WITH moment AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM gnomon.node AS n WHERE n.incarnation = k.node AND NOT n.dead)
 )
 UPDATE gnomon.task AS t
-SET begun = true, started_at = m.now, id = t.id -- see claim
+SET begun = true, started_at = m.now
 FROM moment AS m
 WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING t.tenant_id, t.id

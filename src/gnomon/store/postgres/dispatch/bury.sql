@@ -2,7 +2,6 @@
 -- node are still these. $1 the node, $2/$3 the keys, $4 fences, $5 reasons.
 UPDATE gnomon.task AS t
 SET state = 4,
-    id = t.id,  -- see claim
     fence = t.fence + 1,
     node = NULL,
     run_until = NULL,

@@ -99,7 +99,6 @@ WITH moment AS MATERIALIZED (
 ), kept AS (
     UPDATE gnomon.task AS t
     SET state = CASE WHEN r.verdict = 2 THEN 4 ELSE 0 END,
-        id = t.id,  -- see claim
         fence = t.fence + 1,
         attempt = t.attempt - CASE WHEN r.outcome IS NULL THEN 1 ELSE 0 END,
         node = NULL,

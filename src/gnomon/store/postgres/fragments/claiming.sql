@@ -15,11 +15,7 @@ SELECT task.ctid
         FOR UPDATE SKIP LOCKED
 
 -- claimed_values: what a claim changes in a row `t`, at the moment `m`, but for its node.
--- `id` stays as it is. But where an UPDATE names no column that a generated one is made of, PostgreSQL
--- (18) parses what generates them anew for every row, to find each time that there is nothing to do:
--- two thirds of what a claim would cost.
 state = 1,
-    id = t.id,
     fence = t.fence + 1,
     attempt = t.attempt + 1,
     gated = false,

@@ -37,3 +37,17 @@ CASE WHEN cron_job_id IS NULL THEN coalesce(log_transitions, ($29::boolean[])[1]
            AND y.name = coalesce(s.task_type, ($10::text[])[1])),
         false
     ) END, batch_id
+
+-- new_task_place: the shard and the flow of a new task (see gnomon.flow_of). The flow is made once where
+-- all of a batch are alike in what it is made of: no array has more than one element.
+gnomon.shard_of(id),
+coalesce(
+    (SELECT gnomon.flow_of(($10::text[])[1], ($23::text[])[1], ($24::text[])[1], ($12::json[])[1])
+     WHERE greatest(
+         cardinality($10::text[]), cardinality($23::text[]), cardinality($24::text[]),
+         cardinality($12::json[])
+     ) = 1),
+    gnomon.flow_of(
+        coalesce(task_type, ($10::text[])[1]), queue, limit_keys, coalesce(target, ($12::json[])[1])
+    )
+)

@@ -16,7 +16,7 @@ WITH metered AS (
         stored_bytes = u.stored_bytes + excluded.stored_bytes,
         held_bytes = u.held_bytes + excluded.held_bytes
 )
-INSERT INTO gnomon.task (tenant_id, payload, {new_task})
-SELECT coalesce(tenant_id, ($1::text[])[1]), payload, {new_task_values}
+INSERT INTO gnomon.task (tenant_id, payload, {new_task}, shard, flow)
+SELECT coalesce(tenant_id, ($1::text[])[1]), payload, {new_task_values}, {new_task_place}
 FROM unnest($1::text[], $13::json[], {new_task_arrays}) AS s (tenant_id, payload, {new_task})
 RETURNING id, flow

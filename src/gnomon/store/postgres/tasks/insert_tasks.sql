@@ -44,9 +44,9 @@ WITH fitting AS MATERIALIZED (
         stored_bytes = u.stored_bytes + excluded.stored_bytes,
         held_bytes = u.held_bytes + excluded.held_bytes
 ), stored AS (
-    INSERT INTO gnomon.task (tenant_id, payload_size, payload, {new_task})
+    INSERT INTO gnomon.task (tenant_id, payload_size, payload, {new_task}, shard, flow)
     SELECT tenant_id, payload_size, CASE WHEN payload_size IS NULL THEN payload END,
-        {new_task_values}
+        {new_task_values}, {new_task_place}
     FROM submitted AS s
     RETURNING id, flow
 )

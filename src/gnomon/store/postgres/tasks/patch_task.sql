@@ -45,6 +45,7 @@ SET name = $3,
     sla_seconds = $19,
     warn_after_seconds = $20,
     payload = CASE WHEN NOT $13 THEN payload WHEN $15 IS NULL THEN $14 END,
-    payload_size = CASE WHEN $13 THEN $15 ELSE payload_size END
+    payload_size = CASE WHEN $13 THEN $15 ELSE payload_size END,
+    flow = gnomon.flow_of(task_type, $16, limit_keys, $4)
 WHERE tenant_id = $1 AND id = $2
 RETURNING flow

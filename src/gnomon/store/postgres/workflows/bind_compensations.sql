@@ -33,6 +33,6 @@ WITH new AS MATERIALIZED (
     WHERE w.tenant_id = $1 AND w.task_id = n.task_id
 )
 UPDATE gnomon.task AS t
-SET workflow_run_id = $2, workflow_node = 'compensate:' || n.node, id = t.id, state = 3
+SET workflow_run_id = $2, workflow_node = 'compensate:' || n.node, state = 3
 FROM new AS n
 WHERE t.tenant_id = $1 AND t.id = n.task_id

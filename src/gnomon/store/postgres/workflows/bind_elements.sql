@@ -20,7 +20,7 @@ WITH new AS MATERIALIZED (
     WHERE tenant_id = $1 AND task_id = $3
 )
 UPDATE gnomon.task AS t
-SET workflow_run_id = $2, workflow_node = n.node, id = t.id,
+SET workflow_run_id = $2, workflow_node = n.node,
     state = CASE WHEN $10::boolean THEN 2 ELSE t.state END
 FROM new AS n
 WHERE t.tenant_id = $1 AND t.id = n.task_id

@@ -31,7 +31,7 @@ WITH node AS MATERIALIZED (
       AND (n.parents > 0 OR n.template IS NOT NULL)
 )
 UPDATE gnomon.task AS t
-SET workflow_run_id = n.run_id, workflow_node = n.node, id = t.id,
+SET workflow_run_id = n.run_id, workflow_node = n.node,
     state = CASE WHEN n.parents > 0 OR n.template IS NOT NULL THEN 3 ELSE t.state END
 FROM node AS n
 WHERE t.tenant_id = $1 AND t.id = n.task_id

@@ -5,6 +5,6 @@ WITH settled AS (
     UPDATE gnomon.workflow_node SET step = 0 WHERE tenant_id = $1 AND task_id = $2
 )
 UPDATE gnomon.task
-SET state = 4, id = id, fence = fence + 1, due_at = (SELECT gnomon.now()), last_error = $3,
+SET state = 4, fence = fence + 1, due_at = (SELECT gnomon.now()), last_error = $3,
     fingerprint = NULL
 WHERE tenant_id = $1 AND id = $2

@@ -21,7 +21,11 @@ WITH dropped AS (
     SET target = coalesce($6::json, target),
         payload = CASE WHEN NOT $3 THEN payload WHEN $5 IS NULL THEN $4 END,
         payload_size = CASE WHEN $3 THEN $5 ELSE payload_size END,
-        limit_keys = CASE WHEN $3 THEN $7::text ELSE limit_keys END
+        limit_keys = CASE WHEN $3 THEN $7::text ELSE limit_keys END,
+        flow = gnomon.flow_of(
+            task_type, queue, CASE WHEN $3 THEN $7::text ELSE limit_keys END,
+            coalesce($6::json, target)
+        )
     WHERE tenant_id = $1 AND id = $2
 )
 UPDATE gnomon.workflow_node SET template = NULL WHERE tenant_id = $1 AND task_id = $2

@@ -12,7 +12,7 @@ WITH node AS MATERIALIZED (
     UPDATE gnomon.workflow_run SET held = false WHERE tenant_id = $1 AND id = $2 AND NOT paused
 )
 UPDATE gnomon.task AS t
-SET state = 0, id = t.id, due_at = greatest(t.due_at, (SELECT gnomon.now()))
+SET state = 0, due_at = greatest(t.due_at, (SELECT gnomon.now()))
 FROM node AS n
 WHERE t.ctid = n.ctid
 RETURNING t.tenant_id, t.id, t.due_at, t.lane, t.flow, gnomon.is_by_handler(t.target) AS by_handler

@@ -9,6 +9,6 @@ WITH node AS MATERIALIZED (
     ) AS t
     WHERE n.tenant_id = $1 AND n.run_id = $2
 ), moved AS (
-    UPDATE gnomon.task AS t SET state = 2, id = t.id FROM node AS n WHERE t.ctid = n.ctid
+    UPDATE gnomon.task AS t SET state = 2 FROM node AS n WHERE t.ctid = n.ctid
 )
 UPDATE gnomon.workflow_run SET held = true WHERE tenant_id = $1 AND id = $2 AND paused

@@ -10,7 +10,7 @@ WITH held AS MATERIALIZED (
     ) AS t
 ), moved AS (
     UPDATE gnomon.task AS t
-    SET state = 0, id = t.id, due_at = (SELECT gnomon.now())
+    SET state = 0, due_at = (SELECT gnomon.now())
     FROM held AS h
     WHERE t.ctid = h.ctid
     RETURNING t.tenant_id, t.id, t.due_at, t.lane, t.flow,
