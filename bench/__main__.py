@@ -25,9 +25,10 @@ from bench import report, running, suite
 from bench import watching as watching_pages
 from bench import workflows as joining
 from bench.peers.command import peers
-from bench.results import Findings
-from bench.sizes import QUICK, Sizes
 from bench.stage import Stage
+from gnomon.bench.machine import machine
+from gnomon.bench.results import Findings
+from gnomon.bench.sizes import QUICK, Sizes
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 app.command()(peers)
@@ -43,7 +44,7 @@ def everything(
     tasks: Annotated[int | None, typer.Option(min=1, help="To drain.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each timed measure.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(suite.PARTS)}; may be repeated.")
+        list[str] | None, typer.Option(help=f"One of {', '.join(suite.NAMES)}; may be repeated.")
     ] = None,
     json: Json = None,
 ) -> None:
@@ -54,8 +55,8 @@ def everything(
     changes = {"tasks": tasks, "seconds": seconds}
     sizes = msgspec.structs.replace(sizes, **{k: v for k, v in changes.items() if v is not None})
     sizes = msgspec.structs.replace(sizes, webhooks=min(sizes.webhooks, sizes.tasks))
-    parts = [name for name in suite.PARTS if not only or name in only]
-    if only and (unknown := set(only) - suite.PARTS.keys()):
+    parts = [name for name in suite.NAMES if not only or name in only]
+    if only and (unknown := set(only) - set(suite.NAMES)):
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--only")
     _run(
         "Gnomon on this machine",
@@ -269,7 +270,7 @@ def cron_steps(
     json: Json = None,
 ) -> None:
     """Measure the step from one fire of a schedule to the next, beside two libraries."""
-    facts = report.machine()
+    facts = machine()
     findings = stepping.run(steps)
     _report(f"From fire to fire in {stepping.ZONE}", facts, findings, {"steps": steps}, json)
 

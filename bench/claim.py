@@ -13,9 +13,18 @@ from uuid import UUID
 import msgspec
 from rich.progress import Progress
 
-from bench.latency import herd
-from bench.results import BenchError, Findings, Measure, Tally, at_least, at_most, percentile
-from bench.stage import PAYLOAD, Arena, Stage
+from bench.stage import Stage
+from gnomon.bench.arena import PAYLOAD, Arena
+from gnomon.bench.latency import herd
+from gnomon.bench.results import (
+    BenchError,
+    Findings,
+    Measure,
+    TaskTally,
+    at_least,
+    at_most,
+    percentile,
+)
 from gnomon.clock import new_incarnation
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.outcomes.outcome import OutcomeKind
@@ -131,7 +140,7 @@ async def run(stage: Stage, rows: int, rounds: int, progress: Progress) -> Findi
                 await side.database.close()
         tasks = 2 * DUE * rounds + HERD * HERD_ROUNDS
         tallies = [
-            Tally(name, tasks, await side.arena.completed(), side.early)
+            TaskTally(name, tasks, await side.arena.completed(), side.early)
             for name, side in zip(("claim_empty", "claim_full"), sides, strict=True)
         ]
     findings.add(_measures(*sides), *tallies)

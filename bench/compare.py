@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.load import Loaded
-from bench.processes import Process
-from bench.results import Tally, number
 from bench.rounds import Interval, median_interval, turns
-from bench.stage import Arena, Stage
-from bench.submission import BATCH, BATCH_CONNECTIONS, CONNECTIONS, submit
+from bench.stage import Stage
 from bench.trees import HERE, ROOT, Tree, checkout
 from bench.usage import cpu_seconds
+from gnomon.bench.arena import Arena
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.load import Loaded
+from gnomon.bench.processes import Process
+from gnomon.bench.results import TaskTally, number
+from gnomon.bench.submission import BATCH, BATCH_CONNECTIONS, CONNECTIONS, submit
 
 FOLDER = ROOT / "build" / "compare"
 KINDS = ("drain", "submit", "sustained")
@@ -90,9 +91,9 @@ async def run(
     return other.name, comparisons(found[HERE.name], found[other.name])
 
 
-async def _measure(stage: Stage, tree: Tree, plan: Plan) -> tuple[Values, list[Tally]]:
+async def _measure(stage: Stage, tree: Tree, plan: Plan) -> tuple[Values, list[TaskTally]]:
     values: Values = {}
-    tallies: list[Tally] = []
+    tallies: list[TaskTally] = []
     if "drain" in plan.kinds or "submit" in plan.kinds:
         async with stage.arena(tree) as arena:
             tallies += await _submit(arena, plan, values)
@@ -104,7 +105,7 @@ async def _measure(stage: Stage, tree: Tree, plan: Plan) -> tuple[Values, list[T
     return values, tallies
 
 
-async def _submit(arena: Arena, plan: Plan, values: Values) -> list[Tally]:
+async def _submit(arena: Arena, plan: Plan, values: Values) -> list[TaskTally]:
     """Over HTTP, to whoever is measured: what is then drained was stored by its own code."""
     async with arena.api() as api:
         singles = 0
@@ -116,7 +117,7 @@ async def _submit(arena: Arena, plan: Plan, values: Values) -> list[Tally]:
         batches = await _batches(api, plan.tasks, BATCH_CONNECTIONS)
         if "submit" in plan.kinds:
             values["submit_batch"] = batches.accepted / (batches.ended - batches.began)
-        return [Tally("submit", singles + batches.accepted, await arena.live())]
+        return [TaskTally("submit", singles + batches.accepted, await arena.live())]
 
 
 async def _batches(api: Process, tasks: int, connections: int) -> Loaded:
@@ -124,7 +125,7 @@ async def _batches(api: Process, tasks: int, connections: int) -> Loaded:
     return await submit(api, connections=connections, tasks=size, requests=-(-tasks // size))
 
 
-async def _drain(stage: Stage, arena: Arena, plan: Plan, values: Values) -> Tally:
+async def _drain(stage: Stage, arena: Arena, plan: Plan, values: Values) -> TaskTally:
     count = await arena.live()
     if plan.analyze:
         await arena.rest()
@@ -137,7 +138,7 @@ async def _drain(stage: Stage, arena: Arena, plan: Plan, values: Values) -> Tall
     if before is not None and after is not None:
         used = [(end - begin) / count * MICRO for begin, end in zip(before, after, strict=True)]
         values["drain_cpu_node"], values["drain_cpu_postgresql"] = used
-    return Tally("drain", count, await arena.completed())
+    return TaskTally("drain", count, await arena.completed())
 
 
 def _cpu(node: Process, stage: Stage) -> tuple[float, float] | None:
@@ -145,12 +146,12 @@ def _cpu(node: Process, stage: Stage) -> tuple[float, float] | None:
     return None if found[0] is None or found[1] is None else (found[0], found[1])
 
 
-async def _sustained(arena: Arena, plan: Plan, values: Values) -> Tally:
+async def _sustained(arena: Arena, plan: Plan, values: Values) -> TaskTally:
     async with arena.api() as api, arena.node():
         loaded = await _batches(api, plan.tasks, SUSTAINED_CONNECTIONS)
         settled = await arena.settled(START_SECONDS + loaded.accepted / SLOWEST_RATE)
         values["sustained"] = loaded.accepted / (settled - loaded.began)
-        return Tally("sustained", loaded.accepted, await arena.completed())
+        return TaskTally("sustained", loaded.accepted, await arena.completed())
 
 
 def comparisons(ours: Sequence[Values], theirs: Sequence[Values]) -> list[Comparison]:

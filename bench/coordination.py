@@ -15,8 +15,9 @@ from redis.asyncio import Redis
 from rich.progress import Progress
 from tests.brokers import ValkeyServer
 
-from bench.results import Findings, Measure
-from bench.stage import Arena, Stage
+from bench.stage import Stage
+from gnomon.bench.arena import Arena
+from gnomon.bench.results import Findings, Measure
 from gnomon.model.targets.target import PythonTarget
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster

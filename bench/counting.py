@@ -6,12 +6,12 @@ from statistics import median
 import msgspec
 from rich.progress import Progress
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.functions import APP
-from bench.results import BenchError, Findings, Measure, Tally, at_most
 from bench.rounds import median_interval, turns
 from bench.stage import Stage
+from bench.trees import APP
 from bench.usage import cpu_seconds
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.results import BenchError, Findings, Measure, TaskTally, at_most
 from gnomon.model.targets.target import PythonTarget
 
 GOAL = 1.02
@@ -49,7 +49,7 @@ async def run(
     return findings
 
 
-async def _drain(stage: Stage, tasks: int, way: str, app: str) -> tuple[Spent, Tally]:
+async def _drain(stage: Stage, tasks: int, way: str, app: str) -> tuple[Spent, TaskTally]:
     async with stage.arena() as arena:
         await arena.preload(PythonTarget("noop"), tasks)
         before = _cpu(stage.server.pid)
@@ -58,7 +58,7 @@ async def _drain(stage: Stage, tasks: int, way: str, app: str) -> tuple[Spent, T
             await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
             used = _cpu(node.pid) - at_ready
             database = _cpu(stage.server.pid) - before
-        tally = Tally(f"drain_{way}", tasks, await arena.completed())
+        tally = TaskTally(f"drain_{way}", tasks, await arena.completed())
     return Spent(used / tasks * MICRO, database / tasks * MICRO), tally
 
 

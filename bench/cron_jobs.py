@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 from rich.progress import Progress
 
-from bench.processes import gnomon, stamps_file
-from bench.recorder import read_calls
-from bench.results import BenchError, Findings, Measure, Tally, at_most, percentile
-from bench.stage import Arena, Stage
+from bench.stage import Stage
+from gnomon.bench.arena import Arena
+from gnomon.bench.functions import read_calls
+from gnomon.bench.processes import calls_file, gnomon
+from gnomon.bench.results import BenchError, Findings, Measure, TaskTally, at_most, percentile
 from gnomon.clock import new_id
 from gnomon.cron.job import Definition, schedule_of
 from gnomon.model.targets.target import PythonTarget
@@ -55,7 +56,7 @@ async def run(stage: Stage, jobs: int, herd: int, nodes: int, progress: Progress
         progress.advance(bar)
     for name, seen in (("alone", alone), ("among", among)):
         early = sum(delay < 0 for delay in seen.delays)
-        findings.add([], Tally(f"cron_{name}", herd, len(seen.delays), early, seen.repeated))
+        findings.add([], TaskTally(f"cron_{name}", herd, len(seen.delays), early, seen.repeated))
     findings.add(_measures(jobs, herd, alone, among))
     findings.add(_spread(jobs, minutes))
     findings.add([Measure("register_rate", "registering by SQL", jobs / took, "/s")])
@@ -146,7 +147,7 @@ async def _starts(folders: Sequence[Path], herd: int) -> dict[int, list[float]]:
 def _stamps(folders: Sequence[Path]) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
     for folder in folders:
-        for number, moments in read_calls(stamps_file(folder)).items():
+        for number, moments in read_calls(calls_file(folder)).items():
             found.setdefault(number, []).extend(moments)
     return found
 

@@ -9,7 +9,7 @@ from statistics import median
 from croniter import croniter
 from cronsim import CronSim
 
-from bench.results import Findings, Measure, at_most, number
+from gnomon.bench.results import Findings, Measure, at_most, number
 from gnomon.cron.schedule import cron_schedule
 from gnomon.cron.timeline import timeline
 from gnomon.cron.zones import zone

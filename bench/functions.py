@@ -1,34 +1,19 @@
-"""What the measured nodes run: a function that does nothing, and one that says when it began."""
+"""The functions of `gnomon.bench`, by their file: for programs of peers, which run without Gnomon,
+and for commits from before they were part of it."""
 
-import asyncio
-import os
-from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from bench.recorder import Recorder
-
-# Of trees from before there were apps, where these functions are named one by one.
-FUNCTIONS = "noop=bench.functions:noop,stamp=bench.functions:stamp"
-APP = "bench.handlers:app"
-STAMPS_VARIABLE = "BENCH_STAMPS"  # names the file that `stamp` writes to
-
-
-async def noop(payload: Any) -> None:
-    """Nothing, so that all that is measured is Gnomon."""
-
-
-async def stamp(payload: Any) -> None:
-    """Note when this call began."""
-    _recorder().note(payload["n"])
-
-
-async def wait(payload: Any) -> None:
-    """Be in flight for a while."""
-    del payload
-    await asyncio.sleep(8)
-
-
-@cache
-def _recorder() -> Recorder:
-    return Recorder(Path(os.environ[STAMPS_VARIABLE]))
+if TYPE_CHECKING:
+    from gnomon.bench.functions import CALLS_VARIABLE as CALLS_VARIABLE
+    from gnomon.bench.functions import CallRecorder as CallRecorder
+    from gnomon.bench.functions import noop as noop
+    from gnomon.bench.functions import stamp as stamp
+    from gnomon.bench.functions import wait as wait
+else:
+    _FILE = Path(__file__).parents[1] / "src" / "gnomon" / "bench" / "functions.py"
+    _spec = spec_from_file_location(__name__, _FILE)
+    _module = module_from_spec(_spec)
+    _spec.loader.exec_module(_module)
+    globals().update({name: vars(_module)[name] for name in vars(_module) if name[:1] != "_"})

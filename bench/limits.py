@@ -4,9 +4,10 @@ from statistics import median
 
 from rich.progress import Progress
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.results import Findings, Measure, Tally, at_least, number
-from bench.stage import Arena, Stage
+from bench.stage import Stage
+from gnomon.bench.arena import Arena
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.results import Findings, Measure, TaskTally, at_least, number
 from gnomon.model.targets.target import PythonTarget
 
 WAYS = {
@@ -38,13 +39,15 @@ async def run(stage: Stage, tasks: int, rounds: int, progress: Progress) -> Find
     return findings
 
 
-async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
+async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, TaskTally]:
     if way != "free":
         await arena.connection.execute(_LIMITER, _MANY if way == "rate" else None)
     await arena.preload(PythonTarget("noop"), tasks)
     async with arena.node() as node:
         settled = await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
-    return tasks / (settled - node.ready_at), Tally(f"drain_{way}", tasks, await arena.completed())
+    return tasks / (settled - node.ready_at), TaskTally(
+        f"drain_{way}", tasks, await arena.completed()
+    )
 
 
 def _measures(rates: dict[str, list[float]], tasks: int) -> list[Measure]:

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from rich.progress import Progress
 
-from bench.results import Findings, Measure
-from bench.stage import Arena, Stage, store_on
+from bench.stage import Stage
+from gnomon.bench.arena import Arena, store_on
+from gnomon.bench.results import Findings, Measure
 from gnomon.model.tasks.lifecycle import State, Status
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import DEFAULT_TENANT

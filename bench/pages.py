@@ -13,9 +13,10 @@ from tests.dashboard.page_routes import PAGES, about
 from tests.dashboard.seeding import seeded
 
 from bench import page_rows
-from bench.processes import Process
-from bench.results import BenchError, Findings, Measure, at_most
-from bench.stage import Arena, Stage
+from bench.stage import Stage
+from gnomon.bench.arena import Arena
+from gnomon.bench.processes import Process
+from gnomon.bench.results import BenchError, Findings, Measure, at_most
 from gnomon.model.tasks.lifecycle import State
 
 GOAL_MS = 300.0

@@ -5,12 +5,12 @@ from bench.peers.measures import Entry, drain
 from bench.peers.measures import Sizes as PeerSizes
 from bench.peers.measures import enqueue as enqueue_both_ways
 from bench.peers.pgqueuer.adapter import PGQUEUER
-from bench.results import BenchError, Findings, Measure, Tally, at_least
-from bench.sizes import Sizes
 from bench.stage import Stage
+from gnomon.bench.results import BenchError, Findings, Measure, TaskTally, at_least
+from gnomon.bench.sizes import Sizes
 
 
-async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
+async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[TaskTally]]:
     if not is_installed(PGQUEUER.name):
         return [_missing("it is not installed: `make bench` does that")], []
     entry = Entry(PGQUEUER, PGQUEUER.choices[0])
@@ -25,7 +25,9 @@ async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally
         Measure("peer_drain_rate", "PgQueuer: drain", drained["rate"], "/s", note=note),
         Measure("peer_enqueue_rate", "PgQueuer: enqueue", stored["bulk"], "/s", note=own_way),
     ]
-    return measures, [Tally("peer", sizes.tasks, sizes.tasks)]  # each ran once, or it had failed
+    return measures, [
+        TaskTally("peer", sizes.tasks, sizes.tasks)
+    ]  # each ran once, or it had failed
 
 
 def ratios(findings: Findings) -> list[Measure]:

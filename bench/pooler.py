@@ -8,10 +8,11 @@ from statistics import median
 from rich.progress import Progress
 from tests.pooler import MISSING, PgBouncer, program
 
-from bench import submission
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.results import Findings, Measure, Tally, number
-from bench.stage import Arena, Stage
+from bench.stage import Stage
+from gnomon.bench import submission
+from gnomon.bench.arena import Arena
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.results import Findings, Measure, TaskTally, number
 from gnomon.model.targets.target import PythonTarget
 from gnomon.store.postgres.database import Database
 
@@ -74,22 +75,24 @@ async def _statement(dsn: str) -> float:
     return median(took)
 
 
-async def _submit(arena: Arena, way: str, seconds: float) -> tuple[float, Tally]:
+async def _submit(arena: Arena, way: str, seconds: float) -> tuple[float, TaskTally]:
     connections = submission.CONNECTIONS
     async with arena.api() as api:
         await submission.submit(api, connections=connections, seconds=seconds / 5)  # warm up
         before = await arena.live()
         await arena.rest()
         loaded = await submission.submit(api, connections=connections, seconds=seconds)
-        tally = Tally(f"submit_{way}", loaded.accepted, await arena.live() - before)
+        tally = TaskTally(f"submit_{way}", loaded.accepted, await arena.live() - before)
     return loaded.accepted / (loaded.ended - loaded.began), tally
 
 
-async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
+async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, TaskTally]:
     await arena.preload(PythonTarget("noop"), tasks)
     async with arena.node() as node:
         settled = await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
-    return tasks / (settled - node.ready_at), Tally(f"drain_{way}", tasks, await arena.completed())
+    return tasks / (settled - node.ready_at), TaskTally(
+        f"drain_{way}", tasks, await arena.completed()
+    )
 
 
 def _measures(values: dict[str, list[float]], tasks: int) -> list[Measure]:

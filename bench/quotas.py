@@ -7,10 +7,10 @@ from statistics import median
 
 from rich.progress import Progress, TaskID
 
-from bench import submission
-from bench.processes import Process, gnomon
-from bench.results import Findings, Measure, Tally, at_least, number
 from bench.stage import Stage
+from gnomon.bench import submission
+from gnomon.bench.processes import Process, gnomon
+from gnomon.bench.results import Findings, Measure, TaskTally, at_least, number
 
 MANY = 1_000_000_000
 WAYS = {"none": "no quotas", "room": "scheduled_tasks", "pace": "submissions_per_second as well"}
@@ -37,7 +37,7 @@ async def run(stage: Stage, seconds: float, rounds: int, progress: Progress) -> 
 
 async def _measure(
     stage: Stage, kind: str, seconds: float, rounds: int, progress: Progress, bar: TaskID
-) -> tuple[dict[str, list[float]], Tally]:
+) -> tuple[dict[str, list[float]], TaskTally]:
     connections, tasks, _ = LOADS[kind]
     values: dict[str, list[float]] = {way: [] for way in WAYS}
     accepted = 0
@@ -64,7 +64,7 @@ async def _measure(
                 accepted += loaded.accepted
                 values[way].append(loaded.accepted / (loaded.ended - loaded.began))
                 progress.advance(bar)
-        return values, Tally(kind, accepted, await arena.live())
+        return values, TaskTally(kind, accepted, await arena.live())
 
 
 def _measures(kind: str, values: dict[str, list[float]]) -> list[Measure]:

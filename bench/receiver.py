@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 
-from bench.wire import whole_head
+from gnomon.bench.wire import whole_head
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _BACKLOG = 4096

@@ -16,13 +16,15 @@ import msgspec
 from proof.campaigns.pipe_servers import PipeName, make_pipe_server
 from rich.progress import Progress
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.latency import lone
-from bench.processes import Process, helper
-from bench.results import Findings, Measure, Tally, at_least, at_most, number, percentile
 from bench.sessions import Answered, Asked
-from bench.stage import Arena, Stage
-from bench.submission import submit
+from bench.stage import Stage
+from bench.trees import ROOT
+from gnomon.bench.arena import Arena
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.latency import lone
+from gnomon.bench.processes import Process, helper
+from gnomon.bench.results import Findings, Measure, TaskTally, at_least, at_most, number, percentile
+from gnomon.bench.submission import submit
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.lifecycle import State
 
@@ -111,7 +113,7 @@ async def _working(arena: Arena, by: By, processes: int, **settings: str) -> Asy
             yield api
 
 
-async def _drain(arena: Arena, by: By, processes: int, tasks: int) -> tuple[float, Tally]:
+async def _drain(arena: Arena, by: By, processes: int, tasks: int) -> tuple[float, TaskTally]:
     await arena.preload(PythonTarget("noop"), tasks)
     patience = START_SECONDS + tasks / SLOWEST_RATE
     if by[0] == "local":
@@ -120,7 +122,7 @@ async def _drain(arena: Arena, by: By, processes: int, tasks: int) -> tuple[floa
     else:
         async with _working(arena, by, processes):
             await arena.settled(patience)
-    tally = Tally(f"drain_{by[0]}_{processes}", tasks, await arena.completed())
+    tally = TaskTally(f"drain_{by[0]}_{processes}", tasks, await arena.completed())
     return await arena.steady_rate(), tally
 
 
@@ -192,7 +194,9 @@ async def _sessions(arena: Arena, plan: Plan) -> list[Measure]:
         each = plan.sessions // _HELPERS
         asked = [Asked(api.where, each, plan.seconds) for _ in range(_HELPERS)]
         began = time.monotonic()
-        answers = await asyncio.gather(*(helper("bench.sessions", a, Answered) for a in asked))
+        answers = await asyncio.gather(
+            *(helper("bench.sessions", a, Answered, ROOT) for a in asked)
+        )
         took = time.monotonic() - began
         used, peak = _processor(api) - before, api.peak_memory()
     opened = sum(answer.opened for answer in answers)

@@ -1,7 +1,5 @@
 """The table at the end, and the same as JSON."""
 
-import os
-import platform
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +7,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.results import Findings, Measure, number
-from gnomon import __version__
+from gnomon.bench.results import Findings, Measure, number
 from gnomon.settings import Settings
 from gnomon.store.embedded.tuning import SETTINGS
-
-
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    return {
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "processor": _processor(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "gnomon": __version__,
-        "load_before": os.getloadavg()[0],
-    }
 
 
 def show(console: Console, title: str, findings: Findings) -> None:
@@ -78,10 +61,3 @@ def _document(measure: Measure) -> dict[str, Any]:
         "met": measure.met,
         "note": measure.note,
     }
-
-
-def _processor() -> str:
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 
-from bench import report
-from bench.results import BenchError
 from bench.stage import Stage, stage
+from gnomon.bench.machine import machine
+from gnomon.bench.results import BenchError
 from gnomon.observe import logging
 from gnomon.settings import OutputSettings
 
@@ -27,7 +27,7 @@ def run(
     """Do `work` on a server of its own. Gives the facts of the machine, and what it found."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing running behind
     logging.configure(OutputSettings(log_level="warning"))
-    facts = report.machine()
+    facts = machine()
     try:
         with (
             stage() as here,

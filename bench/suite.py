@@ -1,35 +1,35 @@
-"""All measures, one after the other, each on a database of its own."""
+"""All measures of Gnomon, and one peer, one after the other, each on a database of its own."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.progress import Progress
 
-from bench import drain, latency, peer, submission, sustained
-from bench.results import Findings, Measure, Tally
-from bench.sizes import Sizes
+from bench import peer, webhooks
 from bench.stage import Stage
+from gnomon.bench import suite
+from gnomon.bench.results import Findings
+from gnomon.bench.sizes import Sizes
 
-Part = Callable[[Stage, Sizes], Awaitable[tuple[list[Measure], list[Tally]]]]
-
-PARTS: dict[str, tuple[str, Part]] = {
-    "submit": ("submission over HTTP", submission.measure),
-    "drain": ("drain of a backlog", drain.functions),
-    "latency": ("start delays", latency.measure),
-    "sustained": ("submit, run and settle at once", sustained.measure),
-    "webhooks": ("webhooks", drain.webhooks),
-    "peer": ("the peer", peer.measure),
+PARTS: Mapping[str, tuple[str, suite.Part]] = {
+    **suite.PARTS,
+    "webhooks": ("webhooks", webhooks.measure),
 }
+PEER = "peer"
+NAMES = (*PARTS, PEER)
 
 
-async def run(stage: Stage, sizes: Sizes, parts: Sequence[str], progress: Progress) -> Findings:
-    findings = Findings()
-    bar = progress.add_task("", total=len(parts))
-    for name in parts:
-        description, part = PARTS[name]
-        progress.update(bar, description=description)
-        measures, tallies = await part(stage, sizes)
+async def run(stage: Stage, sizes: Sizes, names: Sequence[str], progress: Progress) -> Findings:
+    bar = progress.add_task("", total=len(names), completed=-1)
+
+    def begins(description: str) -> None:
+        progress.update(bar, description=description, advance=1)
+
+    parts = [PARTS[name] for name in names if name in PARTS]
+    findings = await suite.run(stage, sizes, parts, begins)
+    if PEER in names:
+        begins("the peer")
+        measures, tallies = await peer.measure(stage, sizes)
         findings.add(measures, *tallies)
-        progress.advance(bar)
-    progress.update(bar, description="done")
-    findings.add(peer.ratios(findings))
+        findings.add(peer.ratios(findings))
+    progress.update(bar, description="done", completed=len(names))
     return findings

@@ -1,14 +1,19 @@
 """A checkout of Gnomon that can be run: this one, or another commit in a worktree of its own."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 
-from bench.results import BenchError
+from gnomon.bench.processes import Program, environ_of, output_of
+from gnomon.bench.results import BenchError
 
+APP = "bench.handlers:app"
+# Of trees from before there were apps, where these functions are named one by one.
+FUNCTIONS = "noop=bench.functions:noop,stamp=bench.functions:stamp"
 ROOT = Path(__file__).parents[1]
 _LOCK = "requirements.lock"
 
@@ -19,6 +24,14 @@ class Tree(msgspec.Struct, frozen=True):
     name: str
     root: Path
     python: Path
+
+    @property
+    def program(self) -> Program:
+        """Runs our functions, whatever it has of its own."""
+        has_apps = (self.root / "src" / "gnomon" / "sdk").is_dir()
+        variable, named = ("NODE_APP", APP) if has_apps else ("TARGETS_FUNCTIONS", FUNCTIONS)
+        path = os.pathsep.join([str(self.root / "src"), str(ROOT)])
+        return Program(str(self.python), {"PYTHONPATH": path, f"GNOMON_{variable}": named})
 
 
 HERE = Tree("this tree", ROOT, Path(sys.executable))
@@ -35,6 +48,12 @@ async def checkout(commit: str, folder: Path) -> Tree:
     tree = Tree(sha[:12], root, await _python(root))
     await _verify(tree)
     return tree
+
+
+async def migrate(dsn: str, folder: Path, tree: Tree) -> None:
+    """Bring a database up to date with the code of `tree`."""
+    command = [str(tree.python), "-m", "gnomon", "migrate"]
+    await output_of(command, cwd=folder, env=environ_of(tree.program, dsn, folder, {}))
 
 
 async def _python(root: Path) -> Path:

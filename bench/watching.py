@@ -14,11 +14,11 @@ import msgspec
 from rich.progress import Progress
 from yarl import URL
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.results import BenchError, Findings, Measure, Tally, at_most, number
 from bench.rounds import median_interval, turns
 from bench.stage import Stage
 from bench.usage import cpu_seconds
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.results import BenchError, Findings, Measure, TaskTally, at_most, number
 from gnomon.model.targets.target import PythonTarget
 
 GOAL = 1.05
@@ -116,7 +116,7 @@ async def run(
     return findings
 
 
-async def _drain(stage: Stage, tasks: int, dashboards: int) -> tuple[Spent, Tally]:
+async def _drain(stage: Stage, tasks: int, dashboards: int) -> tuple[Spent, TaskTally]:
     async with stage.arena() as arena:
         await arena.preload(PythonTarget("noop"), tasks)
         async with arena.api() as api:
@@ -129,7 +129,7 @@ async def _drain(stage: Stage, tasks: int, dashboards: int) -> tuple[Spent, Tall
                 seconds = time.monotonic() - began
                 used = [_cpu(pid) - start for pid, start in zip(pids, before, strict=True)]
                 refreshed = watchers.asked - refreshed
-        tally = Tally(f"drain_{dashboards}", tasks, await arena.completed())
+        tally = TaskTally(f"drain_{dashboards}", tasks, await arena.completed())
     node_us, api_us, postgresql_us = (each / tasks * MICRO for each in used)
     return Spent(node_us, api_us, postgresql_us, tasks / seconds, refreshed), tally
 

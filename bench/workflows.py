@@ -6,10 +6,11 @@ from statistics import median
 
 from rich.progress import Progress
 
-from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.latency import lone
-from bench.results import Findings, Measure, Tally, at_most, number
-from bench.stage import PAYLOAD, Arena, Stage, store_on
+from bench.stage import Stage
+from gnomon.bench.arena import PAYLOAD, Arena, store_on
+from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
+from gnomon.bench.latency import lone
+from gnomon.bench.results import Findings, Measure, TaskTally, at_most, number
 from gnomon.clock import new_id
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
@@ -58,7 +59,7 @@ async def run(stage: Stage, tasks: int, steps: int, rounds: int, progress: Progr
     return findings
 
 
-async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
+async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, TaskTally]:
     """Seconds from the node being ready until the last task is settled."""
     if way == "plain":
         await arena.preload(PythonTarget("noop"), tasks)
@@ -67,10 +68,10 @@ async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
         await _store(arena, dict.fromkeys(names, GraphNode()) | {"join": GraphNode(names)})
     async with arena.node() as node:
         settled = await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
-    return settled - node.ready_at, Tally(f"workflow_{way}", tasks, await arena.completed())
+    return settled - node.ready_at, TaskTally(f"workflow_{way}", tasks, await arena.completed())
 
 
-async def _chain(arena: Arena, steps: int) -> tuple[list[Measure], Tally]:
+async def _chain(arena: Arena, steps: int) -> tuple[list[Measure], TaskTally]:
     names = [f"n{number}" for number in range(steps)]
     before = [(), *((name,) for name in names)]
     graph = {name: GraphNode(after) for name, after in zip(names, before, strict=False)}
@@ -85,10 +86,10 @@ async def _chain(arena: Arena, steps: int) -> tuple[list[Measure], Tally]:
         Measure("chain_start_p50", f"{_BETWEEN}, p50", float(row["p50"]), "ms", note=note),
         Measure("chain_start_p99", f"{_BETWEEN}, p99", float(row["p99"]), "ms"),
     ]
-    return measures, Tally("chain", steps, await arena.completed())
+    return measures, TaskTally("chain", steps, await arena.completed())
 
 
-async def _alone(arena: Arena) -> tuple[list[Measure], Tally]:
+async def _alone(arena: Arena) -> tuple[list[Measure], TaskTally]:
     """What a step of a chain is to be compared with."""
     async with arena.api() as api, arena.node():
         from_answer, from_request = await lone(arena, api, _LONE)
@@ -98,7 +99,7 @@ async def _alone(arena: Arena) -> tuple[list[Measure], Tally]:
         Measure("lone_p50", "202 answer to start, p50", median(from_answer), "ms", note=note),
         Measure("lone_request_p50", "request to start, p50", median(from_request), "ms"),
     ]
-    return measures, Tally("lone", _LONE, await arena.completed())
+    return measures, TaskTally("lone", _LONE, await arena.completed())
 
 
 async def _store(arena: Arena, graph: Mapping[str, GraphNode]) -> None:

@@ -9,10 +9,11 @@ import msgspec
 
 from bench.peers.port import Offer, Offered, Producer, Reading, Settings, Worker
 from bench.peers.queue_table import QueueTable, Statements
-from bench.processes import Process, stamps_file
-from bench.stage import Arena, Stage
-from bench.submission import submit
+from bench.stage import Stage
 from gnomon import __version__
+from gnomon.bench.arena import Arena
+from gnomon.bench.processes import Process, calls_file
+from gnomon.bench.submission import submit
 
 _STATEMENTS = Statements(
     "SELECT id FROM gnomon.task ORDER BY tenant_id DESC, id DESC LIMIT 1",
@@ -47,7 +48,7 @@ class GnomonPlace:
 
     @property
     def calls(self) -> Path:
-        return stamps_file(self._arena.folder)
+        return calls_file(self._arena.folder)
 
     @asynccontextmanager
     async def producing(self) -> AsyncIterator[Producer]:

@@ -10,9 +10,9 @@ from bench.peers import measures
 from bench.peers.measures import Entry, Sizes, Values
 from bench.peers.port import Contender
 from bench.peers.quantities import GNOMON, Entrant, Failure, Line, Match, quantities
-from bench.results import BenchError
 from bench.rounds import turns
 from bench.stage import Stage
+from gnomon.bench.results import BenchError
 
 KINDS = ("drain", "enqueue", "sustained", "idle", "herd")
 TRIAL_TASKS = 10_000

@@ -14,10 +14,10 @@ import asyncpg
 import msgspec
 
 from bench.peers.port import Contender, Offer, Offered, Place, Producer, Settings
-from bench.recorder import count_calls, read_calls
-from bench.results import BenchError, percentile
 from bench.stage import Stage
 from bench.usage import cpu_seconds
+from gnomon.bench.functions import count_calls, read_calls
+from gnomon.bench.results import BenchError, percentile
 
 BATCH = 1_000
 PAUSE = 0.02  # mean seconds between two lone tasks

@@ -5,7 +5,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from bench.peers.quantities import GNOMON, Entrant, Line, Match
-from bench.results import number
+from gnomon.bench.results import number
 
 OWN, OTHER, WHISKER, INK = "#b45309", "#94a3b8", "#1f2937", "#111827"
 TITLES = {

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from bench.peers.port import Offer, Offered, Settings
-from bench.processes import output_of
-from bench.results import BenchError
 from bench.trees import ROOT
+from gnomon.bench.processes import output_of
+from gnomon.bench.results import BenchError
 from gnomon.node.run.parent import die_with_parent
 
 START_SECONDS = 60.0
@@ -85,7 +85,7 @@ class Program:
     async def _output(self, verb: str, asked: dict[str, object]) -> bytes:
         try:
             async with asyncio.timeout(ENDED_SECONDS):
-                return await output_of(self._arguments(verb, asked), env=self._environ)
+                return await output_of(self._arguments(verb, asked), cwd=ROOT, env=self._environ)
         except TimeoutError:
             raise BenchError(f"`{verb}` took more than {ENDED_SECONDS:.0f} s") from None
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from bench.recorder import Recorder
+from bench.functions import CallRecorder
 
 Settings = dict[str, Any]
 Enqueue = Callable[[int, Sequence[int], datetime | None], Awaitable[None]]
@@ -94,9 +94,11 @@ async def offer_all(offer: Offer, enqueue: Enqueue) -> None:
     print(json.dumps(await Offering(offer, enqueue).run()))
 
 
-async def work_until_told(work: Work, run: Callable[[Recorder], Coroutine[Any, Any, None]]) -> None:
+async def work_until_told(
+    work: Work, run: Callable[[CallRecorder], Coroutine[Any, Any, None]]
+) -> None:
     """Say that work begins, and do it until SIGTERM."""
-    recorder, told = Recorder(Path(work.records)), asyncio.Event()
+    recorder, told = CallRecorder(Path(work.records)), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     print(json.dumps({"ready_at": time()}), flush=True)
     running = asyncio.create_task(run(recorder))

@@ -7,8 +7,8 @@ import asyncpg
 import msgspec
 
 from bench.peers.port import Reading
-from bench.results import BenchError
 from bench.usage import cpu_seconds
+from gnomon.bench.results import BenchError
 
 LOOK_SECONDS = 0.005
 ALONE_SECONDS = 5.0

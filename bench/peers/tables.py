@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from textwrap import wrap
 
 from bench.peers.quantities import GNOMON, Entrant, Line, Match
-from bench.results import number
+from gnomon.bench.results import number
 
 WIDTH = 80
 TITLE = 17

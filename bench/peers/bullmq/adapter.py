@@ -15,10 +15,10 @@ from bench.peers.node_programs import node_command, node_environ
 from bench.peers.port import Producer, Reading, Settings, Worker
 from bench.peers.programs import Program
 from bench.peers.queue_table import LOOK_SECONDS
-from bench.results import BenchError
 from bench.stage import Stage
 from bench.usage import cpu_seconds
 
+from gnomon.bench.results import BenchError
 from gnomon.node.run.parent import die_with_parent
 
 START_SECONDS = 10.0

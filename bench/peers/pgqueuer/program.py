@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import uvloop
+from bench.functions import CallRecorder
 from bench.peers.python_program import Offer, Work, command, offer_all, work_until_told
-from bench.recorder import Recorder
 from pgqueuer import (  # type: ignore[import-not-found]
     AsyncpgDriver,
     Job,
@@ -34,7 +34,7 @@ async def work(asked: Work) -> None:
     # In the mode `drain` what is left in buffers at the end is written at once.
     mode = QueueExecutionMode.drain if asked.until_empty else QueueExecutionMode.continuous
 
-    async def run(recorder: Recorder) -> None:
+    async def run(recorder: CallRecorder) -> None:
         async def noop(job: Job) -> None:
             recorder.note(json.loads(job.payload)["n"])
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 import uvloop
+from bench.functions import CallRecorder
 from bench.peers.python_program import Offer, Work, command, offer_all, work_until_told
-from bench.recorder import Recorder
 from procrastinate import App, PsycopgConnector  # type: ignore[import-not-found]
 
 TASK = "noop"
@@ -23,7 +23,7 @@ async def work(asked: Work) -> None:
     settings = asked.settings
     app = _app(asked.url, settings["connections"])
 
-    async def run(recorder: Recorder) -> None:
+    async def run(recorder: CallRecorder) -> None:
         @app.task(name=TASK)  # type: ignore[untyped-decorator]
         async def noop(n: int) -> None:
             recorder.note(n)

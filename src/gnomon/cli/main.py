@@ -30,7 +30,7 @@ from gnomon.cli.admin import (
 )
 from gnomon.cli.cron import cron
 from gnomon.cli.notify import notify
-from gnomon.cli.run import listen, processes, relay, up, worker
+from gnomon.cli.run import bench, listen, processes, relay, up, worker
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
@@ -61,6 +61,7 @@ app.command("worker")(worker.worker)
 app.command("relay")(relay.relay)
 app.command("submit")(submit.submit)
 app.command("listen")(listen.listen)
+app.command("bench")(bench.bench)
 app.command("nodes")(nodes.nodes)
 app.command("events")(events.events)
 app.command("acknowledge")(events.acknowledge)

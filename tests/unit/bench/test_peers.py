@@ -9,8 +9,9 @@ import pytest
 from bench.peers.contenders import GNOMON, PEERS
 from bench.peers.installing import NEEDS
 from bench.peers.measures import once
-from bench.recorder import Recorder, count_calls, read_calls
-from bench.results import BenchError
+
+from gnomon.bench.functions import CallRecorder, count_calls, read_calls
+from gnomon.bench.results import BenchError
 
 FOLDER = Path(__file__).parents[3] / "bench" / "peers"
 PIN = {
@@ -27,7 +28,7 @@ def test_each_call_is_recorded_with_its_moment(tmp_path: Path) -> None:
     file = tmp_path / "calls"
 
     async def record() -> None:
-        recorder = Recorder(file)
+        recorder = CallRecorder(file)
         for number in (7, 8, 7):
             recorder.note(number)
         recorder.flush()

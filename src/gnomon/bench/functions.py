@@ -1,21 +1,28 @@
-"""Which task was called when: 16 bytes a call, kept in memory and written out now and then.
+"""The functions that measured nodes run, and their record of calls: 16 bytes a call, kept in memory
+and written out now and then.
 
-The handler of every contender does this and nothing else. Programs of peers run without Gnomon,
-so this needs the standard library alone; `peers/program.cjs` and `peers/river/main.go` write the
-same format: the number of the task and the seconds since the epoch, both as a little-endian double.
+The handler of every contender of `bench/peers` does this and nothing else. Programs of peers run
+without Gnomon, so this needs the standard library alone; `bench/peers/program.cjs` and
+`bench/peers/river/main.go` write the same format: the number of the task and the seconds since the
+epoch, both as a little-endian double.
 """
 
 import asyncio
+import os
 import sys
 from array import array
+from functools import cache
 from pathlib import Path
 from time import time
+from typing import Any
 
+CALLS_VARIABLE = "BENCH_CALLS"  # names the file that `stamp` writes to
 _FLUSH_SECONDS = 0.25
 _FIELDS = 2
+_IN_FLIGHT_SECONDS = 8
 
 
-class Recorder:
+class CallRecorder:
     """Collects calls. Writing is left for later: it would delay the next call."""
 
     def __init__(self, file: Path) -> None:
@@ -58,3 +65,23 @@ def count_calls(file: Path) -> int:
     """How many calls are written, without reading them."""
     size = array("d").itemsize * _FIELDS
     return file.stat().st_size // size if file.exists() else 0
+
+
+async def noop(payload: Any) -> None:
+    """Nothing, so that all that is measured is Gnomon."""
+
+
+async def stamp(payload: Any) -> None:
+    """Note when this call began."""
+    _recorder().note(payload["n"])
+
+
+async def wait(payload: Any) -> None:
+    """Be in flight for a while."""
+    del payload
+    await asyncio.sleep(_IN_FLIGHT_SECONDS)
+
+
+@cache
+def _recorder() -> CallRecorder:
+    return CallRecorder(Path(os.environ[CALLS_VARIABLE]))

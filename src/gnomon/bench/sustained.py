@@ -1,16 +1,16 @@
 """Everything at once: tasks are submitted, run and settled at the same time, for a while."""
 
-from bench.drain import SLOWEST_RATE
-from bench.results import Measure, Tally, at_least
-from bench.sizes import Sizes
-from bench.stage import Stage
-from bench.submission import BATCH, submit
+from gnomon.bench.arena import Arenas
+from gnomon.bench.drain import SLOWEST_RATE
+from gnomon.bench.results import Measure, TaskTally, at_least
+from gnomon.bench.sizes import Sizes
+from gnomon.bench.submission import BATCH, submit
 
 CONNECTIONS = 2
 
 
-async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
-    async with stage.arena() as arena, arena.api() as api, arena.node():
+async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[TaskTally]]:
+    async with arenas.arena() as arena, arena.api() as api, arena.node():
         warm = await submit(api, connections=CONNECTIONS, tasks=BATCH, requests=CONNECTIONS)
         await arena.settled(60.0)
         loaded = await submit(api, connections=CONNECTIONS, tasks=BATCH, seconds=sizes.seconds)
@@ -25,4 +25,4 @@ async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally
         Measure("sustained_submit_rate", "of that, submitted meanwhile", submitted, "/s"),
         Measure("sustained_backlog", "live when submission ended", backlog, "tasks"),
     ]
-    return measures, [Tally("sustained", loaded.accepted, completed)]
+    return measures, [TaskTally("sustained", loaded.accepted, completed)]

@@ -1,19 +1,19 @@
 """How soon tasks start: one at a time on an idle node, and many at one instant.
 
-A start is what the called function reads from the clock. All processes share one machine, and so
-one clock.
+A start is what the called function reads from the clock. All processes but the server share one
+machine, and so one clock.
 """
 
 import asyncio
 import time
 from pathlib import Path
 
-from bench.processes import Process, stamps_file
-from bench.recorder import read_calls
-from bench.results import BenchError, Measure, Tally, at_most, percentile
-from bench.sizes import Sizes
-from bench.stage import Arena, Stage
-from bench.submission import submit
+from gnomon.bench.arena import Arena, Arenas
+from gnomon.bench.functions import read_calls
+from gnomon.bench.processes import Process, calls_file
+from gnomon.bench.results import BenchError, Measure, TaskTally, at_most, percentile
+from gnomon.bench.sizes import Sizes
+from gnomon.bench.submission import submit
 
 PAUSE = 0.02  # mean seconds between two lone tasks
 LEAD_SECONDS = 4.0  # from submission to the instant, about
@@ -21,18 +21,18 @@ _FIRST_OF_HERD = 1_000_000
 _STAMPED_SECONDS = 30.0
 
 
-async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
-    async with stage.arena() as arena, arena.api() as api, arena.node():
+async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[TaskTally]]:
+    async with arenas.arena() as arena, arena.api() as api, arena.node():
         await submit(api, function="stamp", requests=5, pause=PAUSE, first=-5)  # warm up
         idle = await _idle(arena, api, sizes.idle)
         delays = await herd(arena, api, sizes.herd, sizes.rounds)
         await arena.settled(_STAMPED_SECONDS)
         completed = await arena.completed() - 5
-        stamps = read_calls(stamps_file(arena.folder))
+        stamps = read_calls(calls_file(arena.folder))
     submitted = sizes.idle + sizes.herd * sizes.rounds
     early = sum(delay < 0 for delay in delays)
     repeated = sum(len(moments) > 1 for moments in stamps.values())
-    tally = Tally("latency", submitted, completed, early, repeated)
+    tally = TaskTally("latency", submitted, completed, early, repeated)
     return [*idle, *herd_measures(delays, "herd")], [tally]
 
 
@@ -40,7 +40,7 @@ async def lone(arena: Arena, api: Process, count: int) -> tuple[list[float], lis
     """Milliseconds to the start of tasks that are submitted one at a time: from the answer, and
     from the request."""
     loaded = await submit(api, function="stamp", requests=count, pause=PAUSE, first=0)
-    starts = await _starts(stamps_file(arena.folder), range(count))
+    starts = await _starts(calls_file(arena.folder), range(count))
     pairs = list(zip(loaded.moments, starts, strict=True))
     from_answer = [(start - answered) * 1000 for (_, answered), start in pairs]
     return from_answer, [(start - sent) * 1000 for (sent, _), start in pairs]
@@ -69,6 +69,7 @@ async def _idle(arena: Arena, api: Process, count: int) -> list[Measure]:
 async def herd(arena: Arena, api: Process, count: int, rounds: int) -> list[float]:
     """Seconds from the instant to the start of each task that was due at it."""
     delays: list[float] = []
+    ahead = await arena.clock_ahead()  # what is due, the server's clock decides
     for number in range(rounds):
         first = _FIRST_OF_HERD + number * count
         loaded = await submit(
@@ -78,8 +79,8 @@ async def herd(arena: Arena, api: Process, count: int, rounds: int) -> list[floa
         if due_at is None or loaded.ended > due_at - 0.5:
             raise BenchError("submitting took so long that the tasks were nearly due")
         await asyncio.sleep(max(0.0, due_at - time.time()))
-        starts = await _starts(stamps_file(arena.folder), range(first, first + count))
-        delays += [start - due_at for start in starts]
+        starts = await _starts(calls_file(arena.folder), range(first, first + count))
+        delays += [start + ahead - due_at for start in starts]
     return delays
 
 

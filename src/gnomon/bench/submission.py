@@ -3,11 +3,11 @@
 No node runs meanwhile: this is the API and PostgreSQL alone. `sustained` measures all together.
 """
 
-from bench.load import Loaded
-from bench.processes import Process, helper
-from bench.results import BenchError, Measure, Tally, at_least, at_most
-from bench.sizes import Sizes
-from bench.stage import Arena, Stage
+from gnomon.bench.arena import Arena, Arenas
+from gnomon.bench.load import Loaded
+from gnomon.bench.processes import Process, helper
+from gnomon.bench.results import BenchError, Measure, TaskTally, at_least, at_most
+from gnomon.bench.sizes import Sizes
 
 CONNECTIONS = 64
 BATCH = 1_000
@@ -17,17 +17,17 @@ BATCH_CONNECTIONS = 4
 async def submit(api: Process, **asked: object) -> Loaded:
     """Load the API, from a process of its own. Any refusal spoils the measure."""
     port = int(api.where.rpartition(":")[2])
-    loaded = await helper("bench.load", {"port": port, **asked}, Loaded)
+    loaded = await helper("gnomon.bench.load", {"port": port, **asked}, Loaded)
     if loaded.refused or not loaded.accepted:
         raise BenchError(f"the API refused {loaded.refused} requests")
     return loaded
 
 
-async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
-    async with stage.arena() as arena, arena.api() as api:
+async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[TaskTally]]:
+    async with arenas.arena() as arena, arena.api() as api:
         await submit(api, connections=CONNECTIONS, seconds=sizes.seconds / 5)  # warm up
         single, single_tally = await _timed(arena, api, "submit_single", sizes, CONNECTIONS, 1)
-    async with stage.arena() as arena, arena.api() as api:
+    async with arenas.arena() as arena, arena.api() as api:
         await submit(api, connections=BATCH_CONNECTIONS, tasks=BATCH, requests=BATCH_CONNECTIONS)
         batch, batch_tally = await _timed(
             arena, api, "submit_batch", sizes, BATCH_CONNECTIONS, BATCH
@@ -37,12 +37,12 @@ async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally
 
 async def _timed(
     arena: Arena, api: Process, name: str, sizes: Sizes, connections: int, tasks: int
-) -> tuple[Loaded, Tally]:
+) -> tuple[Loaded, TaskTally]:
     before = await arena.live()
     await arena.rest()
     loaded = await submit(api, connections=connections, tasks=tasks, seconds=sizes.seconds)
     stored = await arena.live() - before
-    return loaded, Tally(name, loaded.accepted, stored)
+    return loaded, TaskTally(name, loaded.accepted, stored)
 
 
 def _single(loaded: Loaded) -> list[Measure]:

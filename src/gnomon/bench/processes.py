@@ -15,15 +15,24 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.functions import APP, FUNCTIONS, STAMPS_VARIABLE
-from bench.results import BenchError
-from bench.trees import HERE, ROOT, Tree
+from gnomon.bench.functions import CALLS_VARIABLE
+from gnomon.bench.results import BenchError
 from gnomon.node.run.parent import die_with_parent
 
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 
 T = TypeVar("T")
+
+
+class Program(msgspec.Struct, frozen=True):
+    """The Gnomon that is measured: its Python, and the variables that it is started with."""
+
+    python: str
+    environ: Mapping[str, str]
+
+
+INSTALLED = Program(sys.executable, {"GNOMON_NODE_APP": "gnomon.bench.handlers:app"})
 
 
 class Process:
@@ -82,7 +91,7 @@ async def gnomon(
     command: str,
     dsn: str,
     folder: Path,
-    tree: Tree = HERE,
+    program: Program = INSTALLED,
     arguments: Sequence[str] = (),
     **settings: str,
 ) -> AsyncIterator[Process]:
@@ -93,12 +102,13 @@ async def gnomon(
     with log.open("wb") as output:
         started_at = time.time()
         popen = subprocess.Popen(
-            [tree.python, "-m", "gnomon", command, *arguments],
-            env=_environ(dsn, folder, tree, settings),
+            [program.python, "-m", "gnomon", command, *arguments],
+            env=environ_of(program, dsn, folder, settings),
             cwd=folder,  # where no gnomon.toml is
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            process_group=0,  # Ctrl-C in a terminal is for whoever measures
             preexec_fn=partial(die_with_parent, os.getpid()),
         )
     process = Process(popen, started_at, log)
@@ -110,20 +120,16 @@ async def gnomon(
         process.kill()
 
 
-async def helper(module: str, argument: object, answer: type[T]) -> T:
-    """Run one of our own programs to its end. It takes one JSON argument and prints JSON."""
-    program = [sys.executable, "-m", module, msgspec.json.encode(argument).decode()]
-    return msgspec.json.decode(await output_of(program), type=answer)
-
-
-async def migrate(dsn: str, folder: Path, tree: Tree) -> None:
-    """Bring a database up to date with the code of `tree`."""
-    program = [str(tree.python), "-m", "gnomon", "migrate"]
-    await output_of(program, cwd=folder, env=_environ(dsn, folder, tree, {}))
+async def helper(module: str, argument: object, answer: type[T], path: Path | None = None) -> T:
+    """Run one of our own programs to its end. It takes one JSON argument and prints JSON. `path`
+    is where its package lies, if not where Gnomon's does."""
+    program = [sys.executable, "-P", "-m", module, msgspec.json.encode(argument).decode()]
+    environ = dict(os.environ) | ({} if path is None else {"PYTHONPATH": str(path)})
+    return msgspec.json.decode(await output_of(program, env=environ), type=answer)
 
 
 async def output_of(
-    program: Sequence[str], cwd: Path = ROOT, env: Mapping[str, str] | None = None
+    program: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> bytes:
     process = await asyncio.create_subprocess_exec(
         *program,
@@ -132,6 +138,7 @@ async def output_of(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        process_group=0,
         preexec_fn=partial(die_with_parent, os.getpid()),
     )
     try:
@@ -145,26 +152,23 @@ async def output_of(
     return output
 
 
-def stamps_file(folder: Path) -> Path:
-    return folder / "stamps"
+def calls_file(folder: Path) -> Path:
+    """Where the function `stamp` of the processes in this folder writes."""
+    return folder / "calls"
 
 
-def _handlers(tree: Tree) -> dict[str, str]:
-    if (tree.root / "src" / "gnomon" / "sdk").is_dir():
-        return {"GNOMON_NODE_APP": APP}
-    return {"GNOMON_TARGETS_FUNCTIONS": FUNCTIONS}
-
-
-def _environ(dsn: str, folder: Path, tree: Tree, settings: Mapping[str, str]) -> Mapping[str, str]:
+def environ_of(
+    program: Program, dsn: str, folder: Path, settings: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Default settings, but for those given: none of whoever measures."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")}
     return {
         **own,
         "DATABASE_URL": dsn,
         "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
         "GNOMON_API_PORT": "0",
-        **_handlers(tree),
         "GNOMON_OUTPUT_LOG_FORMAT": "json",
-        "PYTHONPATH": os.pathsep.join([str(tree.root / "src"), str(ROOT)]),
-        STAMPS_VARIABLE: str(stamps_file(folder)),
+        CALLS_VARIABLE: str(calls_file(folder)),
+        **program.environ,
         **{f"GNOMON_{name.upper()}": value for name, value in settings.items()},
     }

@@ -1,7 +1,7 @@
 """The load generator: a process of its own, so that it takes no time from whom it measures.
 
 HTTP by hand over asyncio protocols: a request is bytes that were made before, an answer is a
-status and a length. Takes a `Load` as JSON, prints a `Loaded`.
+status and a length. Takes a `HttpLoad` as JSON, prints a `Loaded`.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import uvloop
 
-from bench.results import percentile
-from bench.wire import whole_head
+from gnomon.bench.results import percentile
+from gnomon.bench.wire import whole_head
 
 ACCEPTED = 202
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What to submit. It ends after `requests` or after `seconds`, whichever is first."""
 
     port: int
@@ -49,10 +49,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     moments: list[tuple[float, float]]  # sent and answered, of each numbered request
 
 
-class Client(asyncio.Protocol):
+class LoadConnection(asyncio.Protocol):
     """One keep-alive connection, one request at a time."""
 
-    def __init__(self, answered: Callable[["Client", float, int], None]) -> None:
+    def __init__(self, answered: Callable[["LoadConnection", float, int], None]) -> None:
         self._answered = answered
         self._buffer = b""
         self._sent = 0.0
@@ -81,10 +81,10 @@ class Client(asyncio.Protocol):
         self._answered(self, sent, status)
 
 
-class Generator:
+class LoadGenerator:
     """Keeps all connections busy until it is over."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: HttpLoad) -> None:
         self._load = load
         self._due_at = None if load.due_in is None else _instant(time.time() + load.due_in)
         self._request = request_of(load, load.first, self._due_at)
@@ -97,13 +97,7 @@ class Generator:
         self._moments: list[tuple[float, float]] = []
 
     async def run(self) -> Loaded:
-        loop = asyncio.get_running_loop()
-        clients = [
-            (await loop.create_connection(lambda: Client(self._answered), "127.0.0.1", load.port))[
-                1
-            ]
-            for load in [self._load] * self._load.connections
-        ]
+        clients = [await self._connection() for _ in range(self._load.connections)]
         began = time.time()
         if self._load.seconds is not None:
             self._ends_at = began + self._load.seconds
@@ -112,7 +106,14 @@ class Generator:
         await self._over.wait()
         return self._summary(began)
 
-    def _next(self, client: Client) -> None:
+    async def _connection(self) -> LoadConnection:
+        loop = asyncio.get_running_loop()
+        made = await loop.create_connection(
+            lambda: LoadConnection(self._answered), "127.0.0.1", self._load.port
+        )
+        return made[1]
+
+    def _next(self, client: LoadConnection) -> None:
         if self._left <= 0 or time.time() >= self._ends_at:
             self._open -= 1
             if self._open == 0:
@@ -125,7 +126,7 @@ class Generator:
             client.send(request_of(self._load, self._number, self._due_at))
             self._number += self._load.tasks
 
-    def _answered(self, client: Client, sent: float, status: int) -> None:
+    def _answered(self, client: LoadConnection, sent: float, status: int) -> None:
         answered = time.time()
         if status == ACCEPTED:
             self._moments.append((sent, answered))
@@ -152,7 +153,7 @@ class Generator:
         )
 
 
-def request_of(load: Load, first: int | None, due_at: float | None) -> bytes:
+def request_of(load: HttpLoad, first: int | None, due_at: float | None) -> bytes:
     """The bytes of one request."""
     numbers = [1 if first is None else first + i for i in range(load.tasks)]
     tasks = [_task(load.function, number, due_at) for number in numbers]
@@ -183,10 +184,10 @@ def _instant(around: float) -> float:
     return math.floor(around) + 0.125
 
 
-async def main(load: Load) -> Loaded:
-    return await Generator(load).run()
+async def main(load: HttpLoad) -> Loaded:
+    return await LoadGenerator(load).run()
 
 
 if __name__ == "__main__":
-    asked = msgspec.json.decode(sys.argv[1], type=Load)
+    asked = msgspec.json.decode(sys.argv[1], type=HttpLoad)
     print(msgspec.json.encode(uvloop.run(main(asked))).decode())

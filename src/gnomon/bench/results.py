@@ -10,7 +10,7 @@ class BenchError(Exception):
     """A measure that cannot be trusted, or could not be made at all."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class Aim(msgspec.Struct, frozen=True):
     """What a value should be."""
 
     bound: float
@@ -24,12 +24,12 @@ class Target(msgspec.Struct, frozen=True):
         return f"{sign} {number(self.bound)}"
 
 
-def at_least(bound: float) -> Target:
-    return Target(bound, "higher")
+def at_least(bound: float) -> Aim:
+    return Aim(bound, "higher")
 
 
-def at_most(bound: float) -> Target:
-    return Target(bound, "lower")
+def at_most(bound: float) -> Aim:
+    return Aim(bound, "lower")
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Measure(msgspec.Struct, frozen=True):
     title: str
     value: float | None
     unit: str = ""
-    target: Target | None = None
+    target: Aim | None = None
     note: str = ""
 
     @property
@@ -49,7 +49,7 @@ class Measure(msgspec.Struct, frozen=True):
         return self.target.met_by(self.value)
 
 
-class Tally(msgspec.Struct, frozen=True):
+class TaskTally(msgspec.Struct, frozen=True):
     """What became of the tasks of one measure. A rate counts only if nothing was lost."""
 
     measure: str
@@ -70,9 +70,9 @@ class Findings(msgspec.Struct):
     """All that a run found out so far."""
 
     measures: list[Measure] = []
-    tallies: list[Tally] = []
+    tallies: list[TaskTally] = []
 
-    def add(self, measures: Sequence[Measure], *tallies: Tally) -> None:
+    def add(self, measures: Sequence[Measure], *tallies: TaskTally) -> None:
         for tally in tallies:
             tally.check()
         self.measures += measures

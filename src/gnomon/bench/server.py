@@ -1,0 +1,120 @@
+"""A PostgreSQL that belongs to somebody: measures have one database of their own there, and leave
+nothing behind.
+
+The database's name says that it may be dropped. A run that was killed leaves it; the next one drops
+it. One that is in use belongs to another run.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from gnomon.bench.arena import Arena
+from gnomon.bench.results import BenchError
+from gnomon.model.errors import StoreError
+from gnomon.store.embedded.roles import USER
+from gnomon.store.postgres.database import connect
+from gnomon.store.postgres.refusals import DRIVER_ERRORS, of_driver, translated
+from gnomon.wiring.processes import prepare
+
+DATABASE = "gnomon_bench_may_be_dropped"
+_DROP_SECONDS = 60.0
+_STANDING = """
+SELECT rolcreatedb OR rolsuper AS may_create, rolname, pg_is_in_recovery() AS is_standby,
+    current_setting('server_version') AS version
+FROM pg_roles WHERE rolname = current_user
+"""
+_NODES = "SELECT count(*) FROM gnomon.node WHERE NOT dead AND alive_until > gnomon.now()"
+
+
+class BenchServer:
+    """The server at an address. It is only ever connected to the database there to make and to drop
+    the one for measures."""
+
+    def __init__(self, dsn: str, folder: Path) -> None:
+        self._dsn = dsn
+        self._folder = folder
+        self._own_dsn = urlsplit(dsn)._replace(path=f"/{DATABASE}").geturl()
+        self._made = 0
+
+    async def check(self) -> str:
+        """The server's version. BenchError where no database can be made."""
+        async with _connection(self._dsn) as connection:
+            found = await connection.fetchrow(_STANDING)
+        assert found is not None
+        if found["is_standby"]:
+            raise BenchError("this server is a standby: measure on its primary")
+        if not found["may_create"]:
+            role = found["rolname"]
+            raise BenchError(
+                f"measures need a database of their own, and the role {role} may not create one: "
+                f'let an administrator run ALTER ROLE "{role}" CREATEDB, or name another role in '
+                "DATABASE_URL"
+            )
+        return str(found["version"])
+
+    async def nodes(self) -> int:
+        """How many nodes work on the database at the address."""
+        async with _connection(self._dsn) as connection:
+            if await connection.fetchval("SELECT to_regclass('gnomon.node') IS NULL"):
+                return 0
+            return int(await connection.fetchval(_NODES))
+
+    @asynccontextmanager
+    async def arena(self) -> AsyncIterator[Arena]:
+        """The database for measures, new, and dropped afterwards."""
+        await self._drop_left()
+        await self._execute(f"CREATE DATABASE {DATABASE} TEMPLATE template0")
+        try:
+            self._made += 1
+            folder = self._folder / str(self._made)
+            folder.mkdir()
+            # Connected from now on: nobody takes it for one that was left.
+            async with _connection(self._own_dsn) as connection:
+                await prepare(self._own_dsn)
+                yield Arena(self._own_dsn, folder, connection)
+        except DRIVER_ERRORS as error:
+            raise of_driver(error) from error
+        finally:
+            await self._drop()
+
+    async def _drop_left(self) -> None:
+        try:
+            await self._execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        except StoreError as error:
+            if not isinstance(error.__cause__, asyncpg.ObjectInUseError):
+                raise
+            raise BenchError(
+                f"another `gnomon bench` runs on this server: its database {DATABASE} is in use"
+            ) from error
+
+    async def _drop(self) -> None:
+        try:
+            await self._execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
+        except StoreError as error:
+            raise BenchError(
+                f"{error}; the database {DATABASE} is left, and the next `gnomon bench` drops it"
+            ) from error
+
+    async def _execute(self, statement: str) -> None:
+        async with _connection(self._dsn) as connection:
+            with translated():
+                await connection.execute(statement, timeout=_DROP_SECONDS)
+
+
+async def may_create_databases(superuser_dsn: str) -> None:
+    """Let the role of an embedded server do what measures need, and it may not do otherwise."""
+    async with _connection(superuser_dsn) as connection:
+        await connection.execute(f"ALTER ROLE {USER} CREATEDB; GRANT pg_checkpoint TO {USER}")
+
+
+@asynccontextmanager
+async def _connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    connection = await connect(dsn)
+    try:
+        yield connection
+    finally:
+        connection.terminate()

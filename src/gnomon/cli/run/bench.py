@@ -1,0 +1,154 @@
+"""`gnomon bench`: how fast Gnomon is on this machine and this PostgreSQL."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon import loop
+from gnomon.cli.shared import database, output
+from gnomon.cli.shared.options import AsJson, Yes, settings_of
+from gnomon.cli.shared.output import CommandFailed
+from gnomon.cli.shared.tables import Column, Fit
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.bench.results import Findings, Measure
+    from gnomon.bench.server import BenchServer
+    from gnomon.bench.sizes import Sizes
+
+PARTS = ("submit", "drain", "latency", "sustained")
+MOST_TASKS = 1_000_000
+MOST_SECONDS = 300.0
+_INTERRUPTED = 130
+
+Tasks = Annotated[int, typer.Option(min=1, max=MOST_TASKS, help="To drain.")]
+Seconds = Annotated[
+    float, typer.Option(min=0.1, max=MOST_SECONDS, help="Of each measure that goes by time.")
+]
+Only = Annotated[
+    list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be repeated.")
+]
+
+
+def bench(
+    ctx: typer.Context,
+    tasks: Tasks = 20_000,
+    seconds: Seconds = 5.0,
+    only: Only = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure Gnomon on this machine, with the PostgreSQL of DATABASE_URL, or with a new one.
+
+    It makes a database of its own on that server and drops it at its end, also when it is stopped:
+    none of your tasks is touched. It takes about a minute, 1 kB of disk a task, and all the
+    processor time that it can get, so the work of others is slower meanwhile. API and node run on
+    this machine with default settings.
+
+    \b
+    gnomon bench
+    gnomon bench --only drain --tasks 100000
+    DATABASE_URL=postgresql://db.example/gnomon gnomon bench --json
+    """
+    from gnomon.bench.sizes import Sizes
+
+    if unknown := sorted(set(only or ()) - set(PARTS)):
+        raise typer.BadParameter(
+            f"there is no {', '.join(unknown)}; there are {', '.join(PARTS)}", param_hint="--only"
+        )
+    sizes = Sizes(tasks=tasks, seconds=seconds, idle=100, rounds=3)
+    names = [name for name in PARTS if not only or name in only]
+    with _server(settings_of(ctx)) as server:
+        facts, findings = _measured(server, sizes, names, yes=yes)
+    _show(facts, sizes, findings, as_json=as_json)
+
+
+@contextmanager
+def _server(settings: Settings) -> "Iterator[BenchServer]":
+    """The server of DATABASE_URL; without one, an embedded one that is removed again: that of
+    `gnomon up` is for its tasks."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from gnomon.bench.server import BenchServer, may_create_databases
+
+    database.check_address(settings)
+    dsn = settings.database.direct_url or settings.database.url
+    with TemporaryDirectory(prefix="gnomon-bench-") as name:
+        folder = Path(name)
+        if dsn is not None:
+            yield BenchServer(dsn, folder)
+            return
+        output.live("starting a PostgreSQL for the measures: there is no DATABASE_URL", new=True)
+        with database.embedded(folder / "data") as embedded:
+            loop.run(may_create_databases(embedded.superuser_dsn))
+            yield BenchServer(embedded.dsn, folder)
+
+
+def _measured(
+    server: "BenchServer", sizes: "Sizes", names: Sequence[str], *, yes: bool
+) -> "tuple[dict[str, Any], Findings]":
+    from gnomon.bench.machine import machine
+    from gnomon.bench.results import BenchError
+    from gnomon.observe import logging
+    from gnomon.settings import OutputSettings
+
+    logging.configure(OutputSettings(log_level="warning"))
+    facts = machine()
+    try:
+        facts["postgresql"] = loop.run(server.check())
+        if (nodes := loop.run(server.nodes())) and not yes:
+            output.confirm(f"{nodes} nodes work on this database. Slow them down for a while?")
+        return facts, loop.run(_unless_stopped(server, sizes, names))
+    except BenchError as error:
+        raise CommandFailed(str(error)) from error
+
+
+async def _unless_stopped(
+    server: "BenchServer", sizes: "Sizes", names: Sequence[str]
+) -> "Findings":
+    """What the parts find. Ctrl-C and SIGTERM end it, when the database for measures is dropped."""
+    from gnomon.bench import suite
+    from gnomon.wiring.run_process import stop_on_signals
+
+    number = 0
+    found: list[Findings] = []
+
+    def begins(description: str) -> None:
+        nonlocal number
+        number += 1
+        output.live(f"{number} of {len(names)}: {description}", new=True)
+
+    async def measure() -> None:
+        parts = [suite.PARTS[name] for name in names]
+        found.append(await suite.run(server, sizes, parts, begins))
+
+    ended = await loop.unless(stop_on_signals().wait(), measure())
+    output.live_end()
+    if not ended:
+        output.note("stopped; nothing is left on the server")
+        raise typer.Exit(_INTERRUPTED)
+    return found[0]
+
+
+def _show(facts: dict[str, Any], sizes: "Sizes", findings: "Findings", *, as_json: bool) -> None:
+    if as_json:
+        measures = [
+            {"name": m.name, "title": m.title, "value": m.value, "unit": m.unit, "note": m.note}
+            for m in findings.measures
+        ]
+        tasks = findings.tallies
+        output.document({"machine": facts, "sizes": sizes, "measures": measures, "tasks": tasks})
+        return
+    columns = [Column("MEASURE", Fit.NAME), Column("VALUE", Fit.WHOLE), Column("HOW", rank=1)]
+    output.table(columns, map(_row, findings.measures))
+    output.paragraph(", ".join(f"{name} {value}" for name, value in facts.items()))
+
+
+def _row(measure: "Measure") -> list[str]:
+    from gnomon.bench.results import number
+
+    value = "" if measure.value is None else f"{number(measure.value)} {measure.unit}"
+    return [measure.title, value, measure.note]
