@@ -11,7 +11,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts exactly-once growth zoo crawl fairness floods limits poison pressure storm mutants fuzz lock clean
+.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts exactly-once growth scale steady zoo crawl fairness floods limits poison pressure storm mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -109,6 +109,12 @@ poison: $(STAMP) ## Measure how long others wait when functions kill their node;
 
 growth: $(STAMP) ## Claim path, drain and start delay against ROWS scheduled tasks, beside an empty table; ROWS=10000000 (5 GB)
 	$(BIN)/python -m bench claim --rows $(or $(ROWS),1000000) $(ARGS)
+
+scale: $(STAMP) ## Drain, sustained rate and start delay against rows, archived rows, tenants, nodes; ARGS="--archived 0,10000000 --plots build/plots"
+	$(BIN)/python -m bench growth $(ARGS)
+
+steady: $(STAMP) ## Run a steady load for 20 minutes beside open snapshots, judged by windows of 10 s; ARGS="--seconds 600 --rate 20000"
+	$(BIN)/python -m bench steady $(ARGS)
 
 chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger" or "--workers 3"
 	$(BIN)/python -m proof.campaigns chaos $(ARGS)

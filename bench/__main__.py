@@ -1,13 +1,10 @@
 """`python -m bench`: see docs/proof/measuring.md."""
 
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from bench import claim as claiming
 from bench import compare as comparing
@@ -24,17 +21,16 @@ from bench import remote as working_remotely
 from bench import report, running, suite
 from bench import watching as watching_pages
 from bench import workflows as joining
+from bench.long_runs import Json, growth, steady
 from bench.peers.command import peers
-from bench.stage import Stage
+from bench.running import run_and_report, show_and_write
 from gnomon.bench.machine import machine
-from gnomon.bench.results import Findings
 from gnomon.bench.sizes import QUICK, Sizes
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 app.command()(peers)
-
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the same here.")]
-Work = Callable[[Stage, Progress], Coroutine[Any, Any, Findings]]
+app.command()(growth)
+app.command()(steady)
 
 
 @app.callback(invoke_without_command=True)
@@ -54,11 +50,12 @@ def everything(
     sizes = QUICK if quick else Sizes()
     changes = {"tasks": tasks, "seconds": seconds}
     sizes = msgspec.structs.replace(sizes, **{k: v for k, v in changes.items() if v is not None})
-    sizes = msgspec.structs.replace(sizes, webhooks=min(sizes.webhooks, sizes.tasks))
+    most = {name: min(getattr(sizes, name), sizes.tasks) for name in ("webhooks", "flight")}
+    sizes = msgspec.structs.replace(sizes, **most)
     parts = [name for name in suite.NAMES if not only or name in only]
     if only and (unknown := set(only) - set(suite.NAMES)):
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--only")
-    _run(
+    run_and_report(
         "Gnomon on this machine",
         lambda stage, progress: suite.run(stage, sizes, parts, progress),
         msgspec.to_builtins(sizes),
@@ -73,7 +70,7 @@ def claim(
     json: Json = None,
 ) -> None:
     """Measure the claim path with many scheduled tasks in the table, against none."""
-    _run(
+    run_and_report(
         f"Claiming beside {rows} scheduled tasks",
         lambda stage, progress: claiming.run(stage, rows, rounds, progress),
         {"rows": rows, "rounds": rounds},
@@ -87,7 +84,7 @@ def lists(
     json: Json = None,
 ) -> None:
     """Measure pages of the task list, with every filter."""
-    _run(
+    run_and_report(
         f"Lists over {rows} finished tasks",
         lambda stage, progress: listing.run(stage, rows, progress),
         {"rows": rows},
@@ -108,7 +105,7 @@ def dashboard(
     amounts = paging.Amounts(
         finished=finished, scheduled=scheduled, types=types, tenants=tenants, times=times
     )
-    _run(
+    run_and_report(
         f"Pages over {finished} finished and {scheduled} scheduled tasks",
         lambda stage, progress: paging.run(stage, amounts, progress),
         msgspec.to_builtins(amounts),
@@ -124,7 +121,7 @@ def watching(
     json: Json = None,
 ) -> None:
     """Measure a drain beside open dashboards, and beside none, in alternating pairs."""
-    _run(
+    run_and_report(
         f"A drain beside {dashboards} dashboards, and beside none",
         lambda stage, progress: watching_pages.run(stage, tasks, pairs, dashboards, progress),
         {"tasks": tasks, "pairs": pairs, "dashboards": dashboards},
@@ -140,7 +137,7 @@ def counting(
     json: Json = None,
 ) -> None:
     """Measure what metrics and activity cost a task, in alternating pairs."""
-    _run(
+    run_and_report(
         "A drain that is counted, and one that is not",
         lambda stage, progress: adding_up.run(stage, tasks, pairs, progress, metrics_alone=metrics),
         {"tasks": tasks, "pairs": pairs, "metrics": metrics},
@@ -156,7 +153,7 @@ def cron(
     json: Json = None,
 ) -> None:
     """Measure very many cron jobs, and thousands that fire at one instant among them."""
-    _run(
+    run_and_report(
         f"{herd} fires at one instant, alone and among {jobs} jobs",
         lambda stage, progress: recurring.run(stage, jobs, herd, nodes, progress),
         {"jobs": jobs, "herd": herd, "nodes": nodes},
@@ -172,7 +169,7 @@ def pooler(
     json: Json = None,
 ) -> None:
     """Measure submission and drain with PgBouncer in between, and without."""
-    _run(
+    run_and_report(
         "PgBouncer in between, and not",
         lambda stage, progress: pooling.run(stage, tasks, seconds, rounds, progress),
         {"tasks": tasks, "seconds": seconds, "rounds": rounds},
@@ -186,7 +183,7 @@ def coordination(
     json: Json = None,
 ) -> None:
     """Measure what a Redis beside PostgreSQL could save."""
-    _run(
+    run_and_report(
         "A Redis for leases, hints and caches, and PostgreSQL alone",
         lambda stage, progress: coordinating.run(stage, times, progress),
         {"times": times},
@@ -201,7 +198,7 @@ def quotas(
     json: Json = None,
 ) -> None:
     """Measure submissions of a tenant with quotas that do not bind, and without."""
-    _run(
+    run_and_report(
         "Quotas that do not bind, and none",
         lambda stage, progress: bounding.run(stage, seconds, rounds, progress),
         {"seconds": seconds, "rounds": rounds},
@@ -212,11 +209,11 @@ def quotas(
 @app.command()
 def limits(
     tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 100_000,
-    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
     json: Json = None,
 ) -> None:
     """Measure a drain under limits that do not bind, and without."""
-    _run(
+    run_and_report(
         "Limits that do not bind, and none",
         lambda stage, progress: limiting.run(stage, tasks, rounds, progress),
         {"tasks": tasks, "rounds": rounds},
@@ -232,7 +229,7 @@ def workflows(
     json: Json = None,
 ) -> None:
     """Measure a fan-in beside plain tasks, and the steps of a chain."""
-    _run(
+    run_and_report(
         "Workflows: a fan-in, and a chain",
         lambda stage, progress: joining.run(stage, tasks, steps, rounds, progress),
         {"tasks": tasks, "steps": steps, "rounds": rounds},
@@ -256,7 +253,7 @@ def remote(
         tasks=tasks, rounds=rounds, lone=lone, flight=flight, sessions=sessions, seconds=seconds,
         ways=("local", "remote", *filter(None, pipes.split(","))),
     )  # fmt: skip
-    _run(
+    run_and_report(
         "Workers without a database, and with one",
         lambda stage, progress: working_remotely.run(stage, plan, progress),
         msgspec.to_builtins(plan),
@@ -272,7 +269,7 @@ def cron_steps(
     """Measure the step from one fire of a schedule to the next, beside two libraries."""
     facts = machine()
     findings = stepping.run(steps)
-    _report(f"From fire to fire in {stepping.ZONE}", facts, findings, {"steps": steps}, json)
+    show_and_write(f"From fire to fire in {stepping.ZONE}", facts, findings, {"steps": steps}, json)
 
 
 @app.command()
@@ -318,25 +315,6 @@ def compare(
         report.write_document(
             json, {"machine": facts, "commit": name, "plan": plan, "comparisons": found}
         )
-
-
-def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
-    facts, findings = running.run(work)
-    _report(title, facts, findings, options, json)
-
-
-def _report(
-    title: str,
-    facts: dict[str, Any],
-    findings: Findings,
-    options: dict[str, Any],
-    json: Path | None,
-) -> None:
-    console = Console()
-    report.show(console, title, findings)
-    running.show_facts(console, facts)
-    if json is not None:
-        report.write_json(json, facts, options, findings)
 
 
 if __name__ == "__main__":

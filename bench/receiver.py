@@ -1,6 +1,7 @@
 """A webhook receiver that does as little as one can: every request is counted and answered 200.
 
-Prints its port. `GET` answers with the count, and is not counted.
+Answers come at once, or after as many seconds as its argument says. Prints its port. `GET` answers
+with how many came, and how many were under way at once, and is not counted.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Any
 import uvloop
 
 from gnomon.bench.wire import whole_head
+from gnomon.file_limit import raise_file_limit
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _BACKLOG = 4096
@@ -20,6 +22,9 @@ class Receiver(asyncio.Protocol):
     """One connection of a client that waits for each answer before it sends the next request."""
 
     count = 0
+    open = 0
+    most = 0
+    hold = 0.0
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -35,16 +40,27 @@ class Receiver(asyncio.Protocol):
             return
         self._buffer = b""
         if head.startswith(b"GET "):
-            text = str(Receiver.count).encode()
+            text = b"%d %d" % (Receiver.count, Receiver.most)
             self._transport.write(
                 b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(text), text)
             )
         else:
             Receiver.count += 1
-            self._transport.write(_OK)
+            Receiver.open += 1
+            Receiver.most = max(Receiver.most, Receiver.open)
+            if Receiver.hold:
+                asyncio.get_running_loop().call_later(Receiver.hold, self._answer)
+            else:
+                self._answer()
+
+    def _answer(self) -> None:
+        Receiver.open -= 1
+        self._transport.write(_OK)
 
 
 async def main() -> None:
+    raise_file_limit()
+    Receiver.hold = float(sys.argv[1])
     listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
     server = await asyncio.get_running_loop().create_server(
         Receiver, sock=listener, backlog=_BACKLOG

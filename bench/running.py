@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -11,14 +12,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 
+from bench import report
 from bench.stage import Stage, stage
 from gnomon.bench.machine import machine
-from gnomon.bench.results import BenchError
+from gnomon.bench.results import BenchError, Findings
 from gnomon.observe import logging
 from gnomon.settings import OutputSettings
 
 Found = TypeVar("Found")
 INTERRUPTED = 130
+Work = Callable[[Stage, Progress], Coroutine[Any, Any, Findings]]
 
 
 def run(
@@ -42,6 +45,26 @@ def run(
     except KeyboardInterrupt:
         Console(stderr=True).print("bench: interrupted")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def run_and_report(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
+    """Do `work`, print what it found, and write it to a file, if one is named."""
+    facts, findings = run(work)
+    show_and_write(title, facts, findings, options, json)
+
+
+def show_and_write(
+    title: str,
+    facts: dict[str, Any],
+    findings: Findings,
+    options: dict[str, Any],
+    json: Path | None,
+) -> None:
+    console = Console()
+    report.show(console, title, findings)
+    show_facts(console, facts)
+    if json is not None:
+        report.write_json(json, facts, options, findings)
 
 
 def show_facts(console: Console, facts: dict[str, Any]) -> None:

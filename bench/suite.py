@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.progress import Progress
 
-from bench import peer, webhooks
+from bench import in_flight, limits, open_loop, peer, spread, webhooks
 from bench.stage import Stage
 from gnomon.bench import suite
 from gnomon.bench.results import Findings
@@ -12,10 +12,13 @@ from gnomon.bench.sizes import Sizes
 
 PARTS: Mapping[str, tuple[str, suite.Part]] = {
     **suite.PARTS,
+    "open": ("submission at planned rates", open_loop.measure),
     "webhooks": ("webhooks", webhooks.measure),
+    "flight": ("webhooks in flight", in_flight.measure),
+    "tenants": ("drain of many tenants and priorities", spread.measure),
 }
-PEER = "peer"
-NAMES = (*PARTS, PEER)
+LIMITS, PEER = "limits", "peer"
+NAMES = (*PARTS, LIMITS, PEER)
 
 
 async def run(stage: Stage, sizes: Sizes, names: Sequence[str], progress: Progress) -> Findings:
@@ -26,6 +29,10 @@ async def run(stage: Stage, sizes: Sizes, names: Sequence[str], progress: Progre
 
     parts = [PARTS[name] for name in names if name in PARTS]
     findings = await suite.run(stage, sizes, parts, begins)
+    if LIMITS in names:
+        begins("drains under limits")
+        found = await limits.run(stage, sizes.tasks, sizes.rounds, progress)
+        findings.add(found.measures, *found.tallies)
     if PEER in names:
         begins("the peer")
         measures, tallies = await peer.measure(stage, sizes)

@@ -20,7 +20,10 @@ MEASURES = {
     *("idle_p50", "idle_p99", "idle_request_p50", "idle_request_p99"),
     *("herd_p50", "herd_p99", "herd_max", "herd_early"),
     *("sustained_rate", "sustained_submit_rate", "sustained_backlog"),
-    *("webhook_rate", "webhook_rate_steady"),
+    *("open_single_500_p99", "open_single_1000_p99", "open_single_held"),
+    *("open_batch_5000_p99", "open_batch_held"),
+    *("webhook_rate", "webhook_rate_steady", "flight_most", "flight_memory"),
+    *("spread_rate", "spread_ratio", "limits_concurrency_ratio", "limits_rate_ratio"),
 }
 PEER = "peer_drain_rate"  # measured where it is installed; otherwise the line says so
 
@@ -87,6 +90,37 @@ def test_what_open_dashboards_cost_is_measured(tmp_path: Path) -> None:
     measured = {measure.name for measure in found.measures if measure.value is not None}
     assert measured == {"watched_cpu", "alone_cpu", "watching_ratio", "refreshes"}
     assert [tally.completed for tally in found.tasks] == [1000, 1000]
+
+
+@pytest.mark.system
+@pytest.mark.timeout(SECONDS + 40)
+def test_growth_is_measured_on_every_axis_and_drawn(tmp_path: Path) -> None:
+    file, pictures = tmp_path / "growth.json", tmp_path / "pictures"
+    sizes = ("--scheduled", "0,500", "--archived", "500", "--tenants", "1,20", "--nodes", "2")
+    small = ("--tasks", "200", "--seconds", "0.5", "--rounds", "1")
+    _bench("growth", *sizes, *small, "--json", str(file), "--plots", str(pictures))
+    found = msgspec.json.decode(file.read_bytes(), type=Findings)
+    measured = {measure.name for measure in found.measures if measure.value is not None}
+    points = ("scheduled_0", "scheduled_500", "archived_500", "tenants_1", "tenants_20", "nodes_2")
+    for name in ("drain", "sustained", "herd"):
+        assert {f"growth_{point}_{name}" for point in points} <= measured
+    assert [tally.measure for tally in found.tasks] == list(points)
+    assert {each.stem for each in pictures.iterdir()} == {
+        *("growth-scheduled", "growth-archived", "growth-tenants", "growth-nodes")
+    }
+
+
+@pytest.mark.system
+@pytest.mark.timeout(SECONDS + 40)
+def test_a_steady_load_is_judged_by_its_windows(tmp_path: Path) -> None:
+    file, pictures = tmp_path / "steady.json", tmp_path / "pictures"
+    small = ("--seconds", "4", "--rate", "1000", "--window", "1", "--every", "1", "--held", "1")
+    _bench("steady", *small, "--json", str(file), "--plots", str(pictures))
+    found = msgspec.json.decode(file.read_bytes(), type=Findings)
+    notes = {measure.name: measure.note for measure in found.measures}
+    assert notes.keys() >= {"steady_rate", "steady_lowest", "steady_p99", "steady_backlog"}
+    assert notes["steady_lowest"].startswith("4 windows of 1 s")
+    assert "<polyline" in (pictures / "steady.svg").read_text()
 
 
 def _bench(*arguments: str) -> None:

@@ -1,9 +1,10 @@
 """The place of a measure: a fresh, migrated database, and a folder for those who work on it."""
 
 import asyncio
+import itertools
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +17,14 @@ from gnomon.bench.results import BenchError
 from gnomon.clock import new_id
 from gnomon.model.targets.target import PythonTarget, Target
 from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
 from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 PAYLOAD = b'{"n": 1}'
+Flow = tuple[str, Lane]  # a tenant, and a priority of its tasks
 AT_ONCE = 5_000  # tasks in one inserting statement
 _LOOK_SECONDS = 0.01
 _CLOCK_LOOKS = 20
@@ -78,12 +81,36 @@ class Arena:
         async with command as process:
             yield process
 
-    async def preload(self, target: Target, count: int, *, rest: bool = True) -> None:
-        """Store tasks that are due, as the API would, and let the server come to rest."""
+    async def add_tenants(self, count: int) -> list[str]:
+        """Make tenants without quotas. Gives their ids."""
+        return [
+            row["id"]
+            for row in await self.connection.fetch(
+                """
+                INSERT INTO gnomon.tenant (id, plan)
+                SELECT 'bench-' || n, 'unlimited' FROM generate_series(1, $1::integer) AS n
+                RETURNING id
+                """,
+                count,
+            )
+        ]
+
+    async def preload(
+        self,
+        target: Target,
+        count: int,
+        *,
+        rest: bool = True,
+        flows: Sequence[Flow] = ((DEFAULT_TENANT, Lane.MEDIUM),),
+    ) -> None:
+        """Store tasks that are due, as the API would, and let the server come to rest. They belong
+        to the tenants and priorities of `flows`, in turn."""
+        turn = itertools.cycle(flows)
         async with store_on(self.dsn) as store:
             for first in range(0, count, AT_ONCE):
                 now = datetime.now(UTC)
-                batch = [_task(target, now) for _ in range(min(AT_ONCE, count - first))]
+                size = min(AT_ONCE, count - first)
+                batch = [_task(target, now, flow) for flow in itertools.islice(turn, size)]
                 await store.insert([NewTask(task) for task in batch])
         if rest:
             await self.rest()
@@ -94,20 +121,23 @@ class Arena:
         with suppress(asyncpg.InsufficientPrivilegeError):  # on a server of somebody else
             await self.connection.execute("CHECKPOINT")
 
-    async def settled(self, timeout: float) -> float:
-        """Wait until no task is live; gives that moment. Watches one task at a time, by its key:
-        counting would take the processor from what is measured."""
+    async def settled(self, timeout: float, after: str = "") -> float:
+        """Wait until no task is live (of tenants whose ids come after that one); gives the moment.
+        Watches one task at a time, by its key: counting would take the processor from what is
+        measured."""
         deadline = time.monotonic() + timeout
         while True:
-            newest = await self.connection.fetchval(
-                "SELECT id FROM gnomon.task ORDER BY tenant_id DESC, id DESC LIMIT 1"
+            newest = await self.connection.fetchrow(
+                """
+                SELECT tenant_id, id FROM gnomon.task WHERE tenant_id > $1
+                ORDER BY tenant_id DESC, id DESC LIMIT 1
+                """,
+                after,
             )
             if newest is None:
                 return time.time()
             while await self.connection.fetchval(
-                "SELECT true FROM gnomon.task WHERE tenant_id = $1 AND id = $2",
-                DEFAULT_TENANT,
-                newest,
+                "SELECT true FROM gnomon.task WHERE tenant_id = $1 AND id = $2", *newest
             ):
                 if time.monotonic() > deadline:
                     raise BenchError(f"tasks were still live after {timeout:g} s")
@@ -167,9 +197,11 @@ async def store_on(dsn: str) -> AsyncIterator[PostgresTasks]:
         await database.close()
 
 
-def _task(target: Target, now: datetime) -> Submission:
+def _task(target: Target, now: datetime, flow: Flow) -> Submission:
+    tenant_id, lane = flow
     return Submission(
-        tenant_id=DEFAULT_TENANT,
+        tenant_id=tenant_id,
+        priority=lane,
         id=new_id(now),
         task_type=target.function if isinstance(target, PythonTarget) else "bench",
         target=target,

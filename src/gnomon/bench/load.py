@@ -1,5 +1,9 @@
 """The load generator: a process of its own, so that it takes no time from whom it measures.
 
+Either each connection sends its next request when the last was answered, or, with a `rate`,
+requests are sent at planned moments, whatever becomes of those before (an open loop): then the wait
+for an answer counts from the planned moment, so that a server that stalls is seen to.
+
 HTTP by hand over asyncio protocols: a request is bytes that were made before, an answer is a
 status and a length. Takes a `HttpLoad` as JSON, prints a `Loaded`.
 """
@@ -9,7 +13,9 @@ import math
 import random
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +26,7 @@ from gnomon.bench.results import percentile
 from gnomon.bench.wire import whole_head
 
 ACCEPTED = 202
+LATE_SECONDS = 60.0  # that an open loop waits for answers after its end
 
 
 class HttpLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +38,7 @@ class HttpLoad(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 1  # in one request; more than one go to the batch endpoint
     requests: int | None = None
     seconds: float | None = None
+    rate: float | None = None  # requests a second, planned, for `seconds`; else as answers come
     pause: float = 0.0  # mean seconds between an answer and the next request on a connection
     due_in: float | None = None  # seconds until all are due, at one instant; None: each at once
     first: int | None = None  # number the tasks from here on, in their payloads
@@ -44,7 +52,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     ended: float
     due_at: float | None  # that instant
-    p50: float  # seconds from request to answer
+    p50: float  # seconds from request, or the moment it was planned for, to answer
     p99: float
     moments: list[tuple[float, float]]  # sent and answered, of each numbered request
 
@@ -65,8 +73,8 @@ class LoadConnection(asyncio.Protocol):
         if self._sent:
             self._finish(0)
 
-    def send(self, request: bytes) -> None:
-        self._sent = time.time()
+    def send(self, request: bytes, planned: float | None = None) -> None:
+        self._sent = planned or time.time()
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -97,21 +105,14 @@ class LoadGenerator:
         self._moments: list[tuple[float, float]] = []
 
     async def run(self) -> Loaded:
-        clients = [await self._connection() for _ in range(self._load.connections)]
+        clients = await _connected(self._load, self._answered)
         began = time.time()
         if self._load.seconds is not None:
             self._ends_at = began + self._load.seconds
         for client in clients:
             self._next(client)
         await self._over.wait()
-        return self._summary(began)
-
-    async def _connection(self) -> LoadConnection:
-        loop = asyncio.get_running_loop()
-        made = await loop.create_connection(
-            lambda: LoadConnection(self._answered), "127.0.0.1", self._load.port
-        )
-        return made[1]
+        return _summary(self._load, began, self._due_at, self._refused, self._moments)
 
     def _next(self, client: LoadConnection) -> None:
         if self._left <= 0 or time.time() >= self._ends_at:
@@ -139,18 +140,85 @@ class LoadGenerator:
         else:
             self._next(client)
 
-    def _summary(self, began: float) -> Loaded:
-        took = [answered - sent for sent, answered in self._moments] or [float("nan")]
-        return Loaded(
-            accepted=len(self._moments) * self._load.tasks,
-            refused=self._refused,
-            began=began,
-            ended=max((answered for _, answered in self._moments), default=began),
-            due_at=self._due_at,
-            p50=percentile(took, 0.50),
-            p99=percentile(took, 0.99),
-            moments=self._moments if self._load.first is not None else [],
+
+class OpenLoop:
+    """Sends requests at planned moments. One that finds no free connection waits for one, and
+    that counts."""
+
+    def __init__(self, load: HttpLoad, rate: float) -> None:
+        self._load = load
+        self._rate = rate
+        self._request = request_of(load, None, None)
+        self._free: list[LoadConnection] = []
+        self._planned: deque[float] = deque()
+        self._open = 0
+        self._over = asyncio.Event()
+        self._refused = 0
+        self._moments: list[tuple[float, float]] = []
+
+    async def run(self) -> Loaded:
+        assert self._load.seconds is not None
+        self._free = await _connected(self._load, self._answered)
+        began, count = time.time(), max(1, int(self._load.seconds * self._rate))
+        self._open = count
+        for number in range(count):
+            moment = began + number / self._rate
+            if (early := moment - time.time()) > 0:
+                await asyncio.sleep(early)
+            self._planned.append(moment)
+            self._send()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._load.seconds + LATE_SECONDS):
+                await self._over.wait()
+        return _summary(self._load, began, None, self._refused + self._open, self._moments)
+
+    def _send(self) -> None:
+        while self._planned and self._free:
+            self._free.pop().send(self._request, self._planned.popleft())
+
+    def _answered(self, client: LoadConnection, planned: float, status: int) -> None:
+        if status == ACCEPTED:
+            self._moments.append((planned, time.time()))
+        else:
+            self._refused += 1
+        self._open -= 1
+        if self._open == 0:
+            self._over.set()
+        self._free.append(client)
+        self._send()
+
+
+async def _connected(
+    load: HttpLoad, answered: Callable[[LoadConnection, float, int], None]
+) -> list[LoadConnection]:
+    loop = asyncio.get_running_loop()
+    made = []
+    for _ in range(load.connections):
+        _, client = await loop.create_connection(
+            lambda: LoadConnection(answered), "127.0.0.1", load.port
         )
+        made.append(client)
+    return made
+
+
+def _summary(
+    load: HttpLoad,
+    began: float,
+    due_at: float | None,
+    refused: int,
+    moments: list[tuple[float, float]],
+) -> Loaded:
+    took = [answered - sent for sent, answered in moments] or [0.0]
+    return Loaded(
+        accepted=len(moments) * load.tasks,
+        refused=refused,
+        began=began,
+        ended=max((answered for _, answered in moments), default=began),
+        due_at=due_at,
+        p50=percentile(took, 0.50),
+        p99=percentile(took, 0.99),
+        moments=moments if load.first is not None else [],
+    )
 
 
 def request_of(load: HttpLoad, first: int | None, due_at: float | None) -> bytes:
@@ -185,6 +253,8 @@ def _instant(around: float) -> float:
 
 
 async def main(load: HttpLoad) -> Loaded:
+    if load.rate is not None:
+        return await OpenLoop(load, load.rate).run()
     return await LoadGenerator(load).run()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 
 T = TypeVar("T")
+_numbers = itertools.count(1)
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -97,8 +99,7 @@ async def gnomon(
 ) -> AsyncIterator[Process]:
     """`gnomon api` or `gnomon scheduler`, with default settings where none is given, until the
     context is left. `arguments` are those of the command."""
-    log = folder / f"{command}.log"
-    log.unlink(missing_ok=True)
+    log = folder / f"{command}-{next(_numbers)}.log"
     with log.open("wb") as output:
         started_at = time.time()
         popen = subprocess.Popen(

@@ -12,6 +12,21 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     idle: int = 300  # tasks submitted one at a time
     herd: int = 1_000  # tasks due at one instant
     rounds: int = 3  # of the herd
+    singles: tuple[int, ...] = (2_000, 4_000, 6_000, 8_000)  # open loop: tasks a second, one a call
+    batches: tuple[int, ...] = (20_000, 35_000, 50_000)  # open loop: tasks a second, in batches
+    flight: int = 10_000  # webhooks under way at once on one node
+    tenants: int = 100  # that a drain is spread over, with all priorities
 
 
-QUICK = Sizes(tasks=10_000, webhooks=2_000, seconds=2.0, idle=40, herd=1_000, rounds=1)
+QUICK = Sizes(
+    tasks=10_000,
+    webhooks=2_000,
+    seconds=2.0,
+    idle=40,
+    herd=1_000,
+    rounds=1,
+    singles=(500, 1_000),
+    batches=(5_000,),
+    flight=2_000,
+    tenants=20,
+)
