@@ -59,10 +59,11 @@ async def is_there(server: EmbeddedServer) -> bool:
         return bool(await connection.fetchval(found, DATABASE))
 
 
-async def in_the_middle(server: EmbeddedServer) -> None:
+async def in_the_middle(server: EmbeddedServer, command: Running) -> None:
     """Wait until tasks are stored in the database for measures."""
 
     async def has_tasks() -> bool:
+        assert command.process.poll() is None, command.errors
         if not await is_there(server):
             return False
         try:
@@ -118,7 +119,7 @@ async def test_who_stops_it_leaves_nothing(
     server: EmbeddedServer, tmp_path: Path, number: signal.Signals
 ) -> None:
     with running(*LONG, cwd=tmp_path, env=environment(server)) as command:
-        await in_the_middle(server)
+        await in_the_middle(server, command)
         command.process.send_signal(number)
         assert ended(command) == 130
         assert command.errors.splitlines()[-1] == "stopped; nothing is left on the server"
@@ -129,7 +130,7 @@ async def test_what_a_killed_one_leaves_the_next_one_drops(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with running(*LONG, cwd=tmp_path, env=environment(server)) as command:
-        await in_the_middle(server)
+        await in_the_middle(server, command)
         command.process.kill()
         ended(command)
     assert await is_there(server)
@@ -149,7 +150,7 @@ async def test_a_server_that_goes_down_is_told_and_the_next_one_measures(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with running(*LONG, cwd=tmp_path, env=environment(server)) as command:
-        await in_the_middle(server)
+        await in_the_middle(server, command)
         server.restart(mode="immediate")
         assert ended(command) == 1
         assert "gnomon: PostgreSQL" in command.errors

@@ -18,7 +18,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "gnomon": VERSION,
-        "load_before": os.getloadavg()[0],
+        "load_before": round(os.getloadavg()[0], 2),
     }
 
 

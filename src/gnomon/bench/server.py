@@ -37,7 +37,7 @@ class BenchServer:
     def __init__(self, dsn: str, folder: Path) -> None:
         self._dsn = dsn
         self._folder = folder
-        self._own_dsn = urlsplit(dsn)._replace(path=f"/{DATABASE}").geturl()
+        self._own_dsn = _on_database(dsn, DATABASE)
         self._made = 0
 
     async def check(self) -> str:
@@ -103,6 +103,14 @@ class BenchServer:
         async with _connection(self._dsn) as connection:
             with translated():
                 await connection.execute(statement, timeout=_DROP_SECONDS)
+
+
+def _on_database(dsn: str, name: str) -> str:
+    """The address of another database of the same server. (An empty host is kept: it says that the
+    query has a socket.)"""
+    parts = urlsplit(dsn)
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}/{name}{query}"
 
 
 async def may_create_databases(superuser_dsn: str) -> None:
