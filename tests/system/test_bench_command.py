@@ -183,13 +183,13 @@ async def test_it_asks_before_it_slows_nodes_down(server: EmbeddedServer, tmp_pa
     async with connected(server) as connection:
         await connection.execute(
             """
-            INSERT INTO gnomon.node (incarnation, name, slots, started_at, alive_until)
-            VALUES (gen_random_uuid(), 'busy', 1, now(), now() + interval '1 hour')
+            INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
+            VALUES (gen_random_uuid(), 'busy', '1', 1, now(), now() + interval '1 hour')
             """
         )
     code, _, err = bench(server, tmp_path, *SHORT)
     assert code == 1
-    assert "1 nodes work on this database" in err
+    assert "nodes that work on this database: 1" in err
     assert not await is_there(server)
     code, _, err = bench(server, tmp_path, *SHORT, "--yes")
     assert code == 0, err

@@ -100,7 +100,9 @@ def _measured(
     try:
         facts["postgresql"] = loop.run(server.check())
         if (nodes := loop.run(server.nodes())) and not yes:
-            output.confirm(f"{nodes} nodes work on this database. Slow them down for a while?")
+            output.confirm(
+                f"nodes that work on this database: {nodes}. Slow them down for a while?"
+            )
         return facts, loop.run(_unless_stopped(server, sizes, names))
     except BenchError as error:
         raise CommandFailed(str(error)) from error
