@@ -109,7 +109,7 @@ async def gnomon(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            process_group=0,  # Ctrl-C in a terminal is for whoever measures
+            start_new_session=True,  # Ctrl-C in a terminal is for whoever measures
             preexec_fn=partial(die_with_parent, os.getpid()),
         )
     process = Process(popen, started_at, log)
@@ -139,7 +139,7 @@ async def output_of(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        process_group=0,
+        start_new_session=True,
         preexec_fn=partial(die_with_parent, os.getpid()),
     )
     try:
