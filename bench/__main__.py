@@ -21,7 +21,7 @@ from bench import remote as working_remotely
 from bench import report, running, suite
 from bench import watching as watching_pages
 from bench import workflows as joining
-from bench.long_runs import Json, growth, steady
+from bench.long_runs import Json, flame, growth, steady
 from bench.peers.command import peers
 from bench.running import run_and_report, show_and_write
 from gnomon.bench.machine import machine
@@ -31,6 +31,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 app.command()(peers)
 app.command()(growth)
 app.command()(steady)
+app.command()(flame)
 
 
 @app.callback(invoke_without_command=True)

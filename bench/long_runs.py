@@ -1,4 +1,4 @@
-"""`bench growth` and `bench steady`: see docs/proof/measuring.md."""
+"""`bench growth`, `bench steady` and `bench flame`: see docs/proof/measuring.md."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from bench import flame as burning
 from bench import growth as growing
 from bench import steady as lasting
 from bench.running import run_and_report
@@ -71,6 +72,23 @@ def steady(
         f"{rate:g} tasks a second for {seconds:g} s",
         lambda stage, progress: lasting.run(stage, plan, plot, progress),
         msgspec.to_builtins(plan),
+        json,
+    )
+
+
+def flame(
+    file: Annotated[Path, typer.Argument(help="The SVG file to write.")],
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 200_000,
+    json: Json = None,
+) -> None:
+    """Draw where the time of a node goes while it drains, by py-spy.
+
+    bench flame docs/images/flame-node.svg
+    """
+    run_and_report(
+        f"Stacks of a node, drawn in {file}",
+        lambda stage, progress: burning.run(stage, tasks, file, progress),
+        {"tasks": tasks},
         json,
     )
 
