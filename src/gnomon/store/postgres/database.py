@@ -16,6 +16,7 @@ import structlog
 
 from gnomon.model.fleet.tenant import is_tenant_id
 from gnomon.observe.node_events import PoolUse
+from gnomon.store.postgres.array_types import know_arrays
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated
 
@@ -190,6 +191,7 @@ class Database:
                 self.dsn,
                 min_size=1,
                 max_size=self._size,
+                init=know_arrays,
                 reset=_keep,
                 **_OPTIONS,
                 **(_THROUGH_POOLER if pooled else {}),
