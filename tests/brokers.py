@@ -135,7 +135,8 @@ class RabbitServer:
 
     USER, PASSWORD = "gnomon", "first"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "") -> None:
+        """`config`: lines of rabbitmq.conf."""
         self.port, distribution, mapper = free_port(), free_port(), free_port()
         self.tls_port = free_port()
         self.authority = Authority(folder, "authority")
@@ -149,6 +150,7 @@ class RabbitServer:
             f"ssl_options.certfile = {folder / 'server.crt'}\n"
             f"ssl_options.keyfile = {folder / 'server.key'}\n"
             "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n"
+            f"{config}"
         )
         (folder / "enabled_plugins").write_text("[].\n")
         self._environ = {

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from litestar.types import Receive, Scope, Send
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from tests.brokers import ValkeyServer
+from tests.integration.pipe_calls import pipe_ends
 from tests.waiting import eventually
 
 from gnomon.api.http.bounds.request_limits import CONNECTION
@@ -229,3 +231,19 @@ async def test_frames_that_cannot_be_read_end_nothing(world: World) -> None:
         b"no call", whole[:-3], whole.replace(b"POST", b"\xff\xff\xff\xff"), deep, whole
     )
     assert [each.number for each in await sender.answers(1)] == [1]
+
+
+async def test_a_server_that_takes_no_large_messages_is_named_before_any_is_sent(
+    tmp_path: Path,
+) -> None:
+    small = ValkeyServer(tmp_path, "--proto-max-bulk-len", "2mb", kept=False)
+    small.start()
+    try:
+        async with asyncio.timeout(30), pipe_ends(small.url) as ends:
+            assert not await ends.up.get()
+            (trouble,) = ends.troubles.all()
+            assert "set its proto-max-bulk-len to 16777216" in trouble.error
+            small.client.config_set("proto-max-bulk-len", "16mb")
+            await eventually(lambda: ends.answered("x" * 1_000_000))
+    finally:
+        small.kill()

@@ -134,3 +134,19 @@ async def test_users_of_the_how_to_can_do_their_part_and_hear_no_calls_of_others
             queue = await channel.declare_queue("gnomon:1:worker:curious", exclusive=True)
             with pytest.raises(ChannelClosed, match="ACCESS_REFUSED"):
                 await queue.bind("gnomon:1:calls", "gnomon:1:gateway:any")
+
+
+@pytest.mark.usefixtures("rabbit")  # there is one
+async def test_a_server_that_takes_no_large_messages_is_named_before_any_is_sent(
+    tmp_path: Path,
+) -> None:
+    small = RabbitServer(tmp_path, "max_message_size = 1000000\n")
+    await asyncio.to_thread(small.start)
+    try:
+        async with asyncio.timeout(60), pipe_ends(small.pipe_url) as ends:
+            assert not await ends.up.get()
+            (trouble,) = ends.troubles.all()
+            assert "set its max_message_size to that, or more" in trouble.error
+            assert "1000000" in trouble.error, "what it takes now"
+    finally:
+        await asyncio.to_thread(small.stop)

@@ -21,6 +21,8 @@ from tests.system.harness import PATIENCE, Process, Submitter, Truth, eventually
 
 from gnomon.access.principal import Role
 from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.pipe.meeting.frames import LARGEST_CARRIED_PAYLOAD
 from gnomon.store.postgres.database import Database
 
 pytestmark = pytest.mark.system
@@ -186,6 +188,27 @@ async def test_faults_of_the_server_and_of_gateways_lose_and_repeat_nothing(
     assert lines(tmp_path / "runs") == len(ids), "each ran once"
     assert worker.text.count("worker started") == 1, worker.text
     await is_named_while_it_is_away(url, valkey, submitter, truth)
+
+
+async def test_a_payload_that_is_too_large_fails_its_task_and_no_other(
+    new_gateway: NewGateway, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    await new_gateway().started()
+    await started(start_worker())
+    large = b'{"name": "%s"}' % (b"x" * LARGEST_CARRIED_PAYLOAD)
+    (fails,) = await submitter.submit(GREET, 1, payload=large)
+    near = b'{"name": "%s"}' % (b"x" * (LARGEST_CARRIED_PAYLOAD - 100))
+    ids = await submitter.submit(GREET, 2, payload=near)
+    ids += await submitter.submit(GREET, 20, payload=ADA)
+    await completed(truth, ids)
+
+    async def failed() -> bool:
+        sql = "SELECT last_error FROM gnomon.task WHERE id = $1 AND state = $2"
+        found = await truth.fetch(sql, fails, State.DEAD)
+        return bool(found) and "does not go through the broker" in found[0]["last_error"]
+
+    await eventually(failed)
+    assert await attempts(truth, ids) == {1}
 
 
 async def is_named_while_it_is_away(

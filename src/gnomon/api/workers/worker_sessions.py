@@ -12,6 +12,7 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, id_of, principal_of, tenant_of
 from gnomon.api.http.answers.request_meter import not_measured
 from gnomon.api.http.bounds.bodies import BODY
+from gnomon.api.http.bounds.request_limits import CONNECTION
 from gnomon.api.http.document.operation import Operation
 from gnomon.api.http.requests.idempotency import answer, respond
 from gnomon.api.http.requests.reading import decoded, queried, read_body
@@ -197,7 +198,8 @@ def _view(session: ListedSession) -> SessionView:
 
 def _caller(request: Request) -> SessionCaller:
     by = principal_of(request)
-    return SessionCaller(by.tenant_id, by.key_id, header_of(request, _SECRET.encode()))
+    secret = header_of(request, _SECRET.encode())
+    return SessionCaller(by.tenant_id, by.key_id, secret, carried=CONNECTION in request.scope)
 
 
 def _session_id(request: Request) -> UUID:

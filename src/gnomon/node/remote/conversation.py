@@ -291,7 +291,7 @@ class Conversation:
         now, is_open = self._clock.seconds(), self._gate.is_open(session)
         deliveries: list[DeliveredTask] = []
         for delivery in self.pipe.deliver(session, self._answer_bytes):
-            barred = self._gate.barred(delivery, now, is_open=is_open)
+            barred = self._gate.barred(session, delivery, now, is_open=is_open)
             if barred is not None:
                 self.pipe.report(barred)
                 continue

@@ -32,11 +32,13 @@ TRUSTED = 0.8  # of a lease: until then a session is given tasks
 
 
 class SessionCaller(msgspec.Struct, frozen=True):
-    """Who calls for a session: the tenant and key of the request, and the secret in it."""
+    """Who calls for a session: the tenant and key of the request, the secret in it, and whether it
+    came through a broker."""
 
     tenant_id: str
     key_id: UUID | None
     secret: str | None = None
+    carried: bool = False
 
 
 class _Holder(msgspec.Struct, frozen=True):
@@ -126,6 +128,7 @@ class SessionDesk:
         """Hear a poll: the answer, or a wait for it. Raises WorkerSessionNotFound,
         WorkerSessionGone, WrongSessionSecret, GatewayUnready, StoreError."""
         session = await self._session(session_id, caller, poll)
+        session.carried = caller.carried
         longest = self._settings.poll_seconds
         if poll.wait_seconds > longest:
             poll = msgspec.structs.replace(poll, wait_seconds=longest)

@@ -20,6 +20,7 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.http.groups import SessionGroups
 from gnomon.pipe.http.session import Claimed, RemoteExecution, WorkerSession
+from gnomon.pipe.meeting.frames import CARRIED_ANSWER_BYTES, MOST_CARRIED_TASKS
 from gnomon.pipe.report_queue import ReportQueue
 
 # A worker that was answered comes back at once. One that does not is given nothing more.
@@ -256,9 +257,11 @@ class HttpPipe:
         """What waits for a session, up to its offer, and to so many bytes of payloads: it is on its
         way to the worker from now on."""
         taken: list[Delivery] = []
-        size = 0
+        size, most = 0, session.offered
+        if session.carried:
+            most, most_bytes = min(most, MOST_CARRIED_TASKS), min(most_bytes, CARRIED_ANSWER_BYTES)
         for waiting in (session.urgent, session.others):
-            while waiting and len(taken) < session.offered and (size < most_bytes or not taken):
+            while waiting and len(taken) < most and (size < most_bytes or not taken):
                 delivery = waiting.take_first()
                 size += len(delivery.payload or b"")
                 taken.append(delivery)

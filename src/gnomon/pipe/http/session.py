@@ -102,6 +102,7 @@ class WorkerSession:
         self.orders_said_at = float("-inf")  # monotonic
         # The conversation
         self.sequence = -1
+        self.carried = False  # its polls come through a broker, which bounds their answers
         self.synced = False  # its worker has polled with the epoch of this gateway
         self.waiting: asyncio.Future[PollAnswer] | None = None
         self.answered: PollAnswer | None = None  # the last one, for a while

@@ -26,6 +26,7 @@ from gnomon.pipe.meeting.link import (
     MessageTooLarge,
     PipeUnavailable,
     as_unavailable,
+    check_size,
     unavailable,
 )
 from gnomon.pipe.meeting.presence import KnownGateways, Presence
@@ -77,7 +78,9 @@ class KafkaLink:
                 await client.stop()
 
     async def publish(self, channel: str, frame: bytes) -> bool:
-        """Whether Kafka has it; who reads it is not known. Raises PipeUnavailable."""
+        """Whether Kafka has it; who reads it is not known. Raises PipeUnavailable,
+        MessageTooLarge."""
+        check_size(self._settings, frame)
         if len(self._pending) >= MOST_ASKED:
             full = BlockingIOError(f"{MOST_ASKED} messages wait to be sent")
             raise unavailable(self._settings, full)

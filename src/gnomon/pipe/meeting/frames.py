@@ -13,6 +13,12 @@ CARRIED_HEADERS = (
     "tracestate", "user-agent",
 )  # fmt: skip
 MOST_CHANNEL = 255  # characters of a name
+LARGEST_MESSAGE = 16 << 20  # bytes; what RabbitMQ 4 takes unless it is told otherwise
+# An answer with deliveries fits: payloads up to so many bytes and the one that goes beyond them, so
+# many tasks of up to 2 KiB besides, and 2 MiB of what was reported, granted and stopped.
+CARRIED_ANSWER_BYTES = 4 << 20
+LARGEST_CARRIED_PAYLOAD = 6 << 20
+MOST_CARRIED_TASKS = 2_000
 # What reading a frame may raise: a text that is not UTF-8 and depth are no error of msgspec's.
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _encode = msgspec.msgpack.Encoder().encode

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
+from gnomon.pipe.meeting.frames import LARGEST_MESSAGE
 from gnomon.settings import MeetingPlace, PipeSettings
 
 WATCH_SECONDS = 1.0  # between beats, and between looks at who is gone
@@ -23,7 +24,7 @@ class PipeUnavailable(StoreUnavailable):
 
 
 class MessageTooLarge(PipeUnavailable):
-    """The broker is there, and takes no message of this size."""
+    """The broker is there, and no message of this size goes through it."""
 
 
 class LinkEnd(Protocol):
@@ -97,6 +98,16 @@ def as_unavailable(settings: PipeSettings, failures: tuple[type[Exception], ...]
         if group.split((*failures, PipeUnavailable))[1] is not None:
             raise
         raise unavailable(settings, group) from group
+
+
+def check_size(settings: PipeSettings, frame: bytes) -> None:
+    """Raises MessageTooLarge. Some brokers cut off whoever sends more than they take, and with it
+    all that others have under way."""
+    if len(frame) > LARGEST_MESSAGE:
+        raise MessageTooLarge(
+            f"a message of {len(frame)} bytes does not go through {settings.place.label}:"
+            f" {LARGEST_MESSAGE} is the most"
+        )
 
 
 def unavailable(settings: PipeSettings, error: BaseException) -> PipeUnavailable:

@@ -23,6 +23,7 @@ from yarl import URL
 from gnomon.clock import Clock
 from gnomon.pipe.broker_security import tls_context
 from gnomon.pipe.meeting.frames import (
+    LARGEST_MESSAGE,
     MOST_CHANNEL,
     answers_name,
     beat_channel,
@@ -38,6 +39,7 @@ from gnomon.pipe.meeting.link import (
     LinkEnd,
     PipeUnavailable,
     as_unavailable,
+    check_size,
     unavailable,
 )
 from gnomon.pipe.meeting.presence import KnownGateways
@@ -47,6 +49,8 @@ _MOST_UNCONFIRMED = 500
 _MOST_WATCHED = 500  # channels that are asked about in a round, in turn
 _HERE_ROUNDS = 3  # without a beat for so many, a gateway is not chosen
 _CLOSE_SECONDS = 1.0
+_NOBODY = "nobody"  # has no queue
+_LARGEST_SECONDS = 30.0  # for a message of the largest size
 # Of a queue whose end does not read: what is beyond is refused, and its sender knows.
 _BOUNDS: dict[str, FieldValue] = {
     "x-max-length": MOST_ASKED,
@@ -104,7 +108,8 @@ class RabbitLink:
             self._close()
 
     async def publish(self, channel: str, frame: bytes) -> bool:
-        """Whether a queue has taken it. Raises PipeUnavailable."""
+        """Whether a queue has taken it. Raises PipeUnavailable, MessageTooLarge."""
+        check_size(self._settings, frame)
         if not self._open:
             raise self._ended()
         if self._asked.qsize() >= MOST_ASKED:
@@ -140,6 +145,8 @@ class RabbitLink:
 
     async def _serve(self, connection: AbstractConnection, channel: AbstractChannel) -> None:
         sender = await channel.get_underlay_channel()
+        if self._end.is_gateway:
+            await self._check_largest(sender)
         self._open = True
         async with asyncio.TaskGroup() as group:
             group.create_task(_until_closed(channel))
@@ -180,6 +187,23 @@ class RabbitLink:
             self._end.beaten(gateway)
 
     # Sending
+
+    async def _check_largest(self, sender: Any) -> None:
+        """Send nobody a message of the largest size. RabbitMQ cuts off whoever sends more than it
+        takes, and does not say before how much that is. Raises PipeUnavailable."""
+        try:
+            await sender.basic_publish(
+                bytes(LARGEST_MESSAGE),
+                exchange=calls_name(self._settings.namespace),
+                routing_key=_NOBODY,
+                timeout=_LARGEST_SECONDS,
+            )
+        except exceptions.ChannelPreconditionFailed as error:
+            why = ValueError(
+                f"it takes no messages of {LARGEST_MESSAGE} bytes: set its max_message_size to"
+                f" that, or more ({error})"
+            )
+            raise unavailable(self._settings, why) from error
 
     def _exchange_of(self, channel: str) -> str:
         namespace = self._settings.namespace

@@ -11,7 +11,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from gnomon.clock import Clock
-from gnomon.pipe.meeting.frames import MOST_CHANNEL, beat_channel, gateway_channel
+from gnomon.pipe.meeting.frames import (
+    LARGEST_MESSAGE,
+    MOST_CHANNEL,
+    beat_channel,
+    gateway_channel,
+)
 from gnomon.pipe.meeting.link import (
     MOST_ASKED,
     MOST_OFFERED,
@@ -19,12 +24,14 @@ from gnomon.pipe.meeting.link import (
     WATCH_SECONDS,
     LinkEnd,
     as_unavailable,
+    check_size,
     unavailable,
 )
 from gnomon.settings import PipeSettings
 
 _MOST_TOGETHER = 100  # commands that are sent together
 _MOST_WATCHED = 5_000  # channels that are asked about
+_LARGEST = "proto-max-bulk-len"  # the setting of the server
 _FAILURES = (exceptions.RedisError, OSError)
 
 
@@ -55,6 +62,8 @@ class RedisLink:
             with as_unavailable(self._settings, _FAILURES):
                 async with self._redis, self._redis.pubsub() as listening:
                     await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
+                    if self._end.is_gateway:
+                        await self._check_largest()
                     if _times_cancelled() > cancelled:
                         raise asyncio.CancelledError  # the client of Redis has swallowed it
                     self._open = True
@@ -65,7 +74,8 @@ class RedisLink:
             self._close()
 
     async def publish(self, channel: str, frame: bytes) -> bool:
-        """Whether anybody has received it. Raises PipeUnavailable."""
+        """Whether anybody has received it. Raises PipeUnavailable, MessageTooLarge."""
+        check_size(self._settings, frame)
         return bool(await self._ask(lambda server: server.publish(channel, frame)))
 
     def offer(self, channel: str, frame: bytes) -> None:
@@ -78,6 +88,18 @@ class RedisLink:
         pattern = gateway_channel(self._settings.namespace, "*")
         found = await self._ask(lambda server: server.pubsub_channels(pattern))
         return sorted(each.decode() for each in found if each.isascii())
+
+    async def _check_largest(self) -> None:
+        """Redis cuts off whoever sends more than it takes. Where it may not be asked how much that
+        is, large messages will show it. Raises PipeUnavailable."""
+        try:
+            found = await self._redis.config_get(_LARGEST)
+        except exceptions.ResponseError:
+            return
+        most = int(found.get(_LARGEST) or LARGEST_MESSAGE)
+        if most < LARGEST_MESSAGE:
+            why = f"it takes messages of {most} bytes: set its {_LARGEST} to {LARGEST_MESSAGE}"
+            raise unavailable(self._settings, ValueError(f"{why}, or more"))
 
     async def _ask(self, command: Callable[[Pipeline], object]) -> Any:
         if not self._open:

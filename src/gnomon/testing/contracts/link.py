@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 
 from gnomon.clock import SystemClock
-from gnomon.pipe.meeting.frames import gateway_channel, worker_channel
-from gnomon.pipe.meeting.link import LinkEnd, PipeLink, PipeUnavailable
+from gnomon.pipe.meeting.frames import LARGEST_MESSAGE, gateway_channel, worker_channel
+from gnomon.pipe.meeting.link import LinkEnd, MessageTooLarge, PipeLink, PipeUnavailable
 
 _PATIENCE = 30.0
-_LARGE = 8 << 20  # bytes of the largest call
 
 
 class RecordingEnd:
@@ -96,8 +95,23 @@ class LinkContract:
             self.connected("w", gateway=False) as (worker, _),
             asyncio.timeout(_PATIENCE),
         ):
-            assert await worker.publish(gateway.channel, b"x" * _LARGE)
-            assert len(await asked.heard.get()) == _LARGE
+            assert await worker.publish(gateway.channel, b"x" * LARGEST_MESSAGE)
+            assert len(await asked.heard.get()) == LARGEST_MESSAGE
+
+    async def test_what_is_too_large_hurts_nobody_else(self) -> None:
+        async with (
+            self.connected("g", gateway=True) as (gateway, asked),
+            self.connected("w", gateway=False) as (worker, _),
+            asyncio.timeout(_PATIENCE),
+        ):
+            refused = False
+            try:
+                await worker.publish(gateway.channel, b"x" * (LARGEST_MESSAGE + 1))
+            except MessageTooLarge:
+                refused = True
+            assert refused
+            assert await worker.publish(gateway.channel, b"small")
+            assert await asked.heard.get() == b"small"
 
     async def test_gateways_are_found_and_beat(self) -> None:
         async with self.connected("first", gateway=True):
