@@ -22,8 +22,13 @@ ADDRESS = "127.0.0.1"
 class KafkaServer(Server):
     """Its data outlives a kill. Topics are not made by themselves."""
 
-    def __init__(self, folder: Path, listeners: Sequence[str] = ()) -> None:
-        """`listeners`: besides those of each kind, plain ones that can be advertised elsewhere."""
+    def __init__(
+        self, folder: Path, listeners: Sequence[str] = (), users: Sequence[str] = ()
+    ) -> None:
+        """`listeners`: besides those of each kind, plain ones that can be advertised elsewhere.
+        `users`: besides the one that there always is; they may do what they are allowed to, and
+        whoever comes without a password may do all."""
+        self._users = tuple(users)
         self.ports = {name: free_port() for name in (*LISTENERS, *listeners, "CONTROLLER")}
         self._plain = tuple(listeners)
         self._folder = folder
@@ -83,8 +88,12 @@ class KafkaServer(Server):
         places = (self.ports | self._advertised).items()
         advertised = [f"{name}://{ADDRESS}:{port}" for name, port in places]
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        login = f'{module} required user_{USER}="{PASSWORD}";'
+        known = " ".join(f'user_{user}="{PASSWORD}"' for user in (USER, *self._users))
+        login = f"{module} required {known};"
+        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        guarded = [f"authorizer.class.name={authorizer}", "super.users=User:ANONYMOUS"]
         return [
+            *(guarded if self._users else ()),
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.voters=1@{ADDRESS}:{self.ports['CONTROLLER']}",

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from gnomon.clock import Clock, chance
 from gnomon.pipe.broker_security import kafka_security
 from gnomon.pipe.kafka.client import ClientEvents, KafkaClient, PipeRecord, Reading
-from gnomon.pipe.kafka.topics import PipeTopics, UnfitTopics, partitions_of
+from gnomon.pipe.kafka.topics import FORBIDDEN, PipeTopics, UnfitTopics, partitions_of
 from gnomon.pipe.meeting.frames import MOST_CHANNEL, is_gateway_channel, is_worker_channel
 from gnomon.pipe.meeting.link import (
     MOST_ASKED,
@@ -257,4 +257,7 @@ class KafkaLink:
 def _plain(error: Exception) -> Exception:
     """An error of the client, in its words alone."""
     known = error.args[0] if isinstance(error, KafkaException) else None
-    return ConnectionError(known.str()) if isinstance(known, KafkaError) else error
+    if not isinstance(known, KafkaError):
+        return error
+    may_not = f"{known.str()}: allow its user what Kafka's ACLs forbid"
+    return ConnectionError(may_not if known.code() in FORBIDDEN else known.str())

@@ -14,7 +14,7 @@ from gnomon.settings import PipeSettings
 
 MOST_BYTES = 34 << 20  # of a message, with what Kafka adds
 _SIZE = "max.message.bytes"
-_FORBIDDEN = frozenset(
+FORBIDDEN = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 )
 _DEFAULT_REPLICATION = -1  # as the broker has it
@@ -82,7 +82,7 @@ def _check_sizes(admin: AdminClient, names: list[str], settings: PipeSettings) -
         try:
             most = int(described.result()[_SIZE].value)
         except KafkaException as error:
-            if error.args[0].code() not in _FORBIDDEN:
+            if error.args[0].code() not in FORBIDDEN:
                 raise
             continue
         if most < MOST_BYTES:
