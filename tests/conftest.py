@@ -10,9 +10,12 @@ import gc
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
+from queue import Queue
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -273,6 +276,45 @@ async def serving(dsn: str, **settings: Any) -> AsyncIterator[aiohttp.ClientSess
         async with aiohttp.ClientSession(await started) as client:
             yield client
         api.cancel()
+
+
+@contextmanager
+def serving_in_thread(dsn: str, **settings: Any) -> Iterator[str]:
+    """The API on a free port, in a loop of its own; gives its URL."""
+    found: Queue[tuple[str, Callable[[], object]]] = Queue()
+
+    async def serve_until_told() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        async with serving(dsn, **settings) as client:
+            found.put((str(client._base_url), partial(loop.call_soon_threadsafe, stop.set)))
+            await stop.wait()
+
+    with ThreadPoolExecutor(1) as thread:
+        served = thread.submit(asyncio.run, serve_until_told())
+        served.add_done_callback(lambda _: found.put(("", lambda: None)))  # it failed
+        url, stop = found.get(timeout=60.0)
+        try:
+            yield url
+        finally:
+            stop()
+            served.result(60.0)
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres: PostgresServer) -> Iterator[str]:
+    name = f"shared_{next(_numbers)}"
+    dsn = asyncio.run(postgres.create(name, _copy_of(TEMPLATE)))
+    with serving_in_thread(dsn) as url:
+        yield url
+    asyncio.run(postgres.drop(name))
+
+
+@pytest.fixture
+async def shared_api(shared_url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of one API for all tests of a file that store nothing, or take away what they have
+    stored: a database and an API of its own cost a test more than all that it asks for."""
+    async with aiohttp.ClientSession(shared_url) as client:
+        yield client
 
 
 @pytest.fixture

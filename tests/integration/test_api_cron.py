@@ -142,8 +142,8 @@ async def test_pages_and_filters(api: Api) -> None:
         ("/report/runs?limit=0", "/limit"),
     ],
 )
-async def test_a_query_that_cannot_be_used(api: Api, path: str, pointer: str) -> None:
-    problem = await call(api, "GET", f"{JOBS}{path}", 422)
+async def test_a_query_that_cannot_be_used(shared_api: Api, path: str, pointer: str) -> None:
+    problem = await call(shared_api, "GET", f"{JOBS}{path}", 422)
     assert problem["errors"][0]["pointer"] == pointer
 
 

@@ -47,7 +47,7 @@ async def test_preview(api: Api) -> None:
     ],
 )
 async def test_a_preview_tells_what_clock_changes_do(
-    api: Api, expression: str, after: str, dst: Any, fires: list[str], words: str
+    shared_api: Api, expression: str, after: str, dst: Any, fires: list[str], words: str
 ) -> None:
     body = {
         "cron_expression": expression,
@@ -56,7 +56,7 @@ async def test_a_preview_tells_what_clock_changes_do(
         "after": f"{after}T00:00:00-05:00",
         "count": 2,
     }
-    found = (await call(api, "POST", f"{JOBS}/preview", 200, body))["fires"]
+    found = (await call(shared_api, "POST", f"{JOBS}/preview", 200, body))["fires"]
     assert [fire["fire_at"] for fire in found] == [f"{after[:8]}{fire}Z" for fire in fires]
     assert words in found[0]["note"]
 

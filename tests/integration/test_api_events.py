@@ -123,8 +123,10 @@ async def test_a_page_does_bounded_work(api: Api, connection: Connection) -> Non
         ({"kinds": KIND}, "/kinds"),
     ],
 )
-async def test_a_wrong_parameter_is_named(api: Api, query: dict[str, str], pointer: str) -> None:
-    problem = await call(api, "GET", EVENTS, 422, params=query)
+async def test_a_wrong_parameter_is_named(
+    shared_api: Api, query: dict[str, str], pointer: str
+) -> None:
+    problem = await call(shared_api, "GET", EVENTS, 422, params=query)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 

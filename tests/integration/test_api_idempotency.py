@@ -51,8 +51,8 @@ async def test_two_different_keys_are_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize("key", ["", '""', "x" * 256, "ü"])
-async def test_a_key_that_cannot_be_used(api: Api, key: str) -> None:
-    await keyed(api, "POST", TASKS, 422, BODY, key)
+async def test_a_key_that_cannot_be_used(shared_api: Api, key: str) -> None:
+    await keyed(shared_api, "POST", TASKS, 422, BODY, key)
 
 
 async def test_twenty_at_once_make_one_task(api: Api, connection: Connection) -> None:

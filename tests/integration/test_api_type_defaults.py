@@ -204,11 +204,11 @@ async def test_a_cron_job_takes_them_when_it_is_declared(api: Api) -> None:
     ],
 )  # fmt: skip
 async def test_what_cannot_be_a_default_is_named(
-    api: Api, defaults: dict[str, Any], pointer: str
+    shared_api: Api, defaults: dict[str, Any], pointer: str
 ) -> None:
-    problem = await put_defaults(api, defaults, 422)
+    problem = await put_defaults(shared_api, defaults, 422)
     assert problem["errors"][0]["pointer"] == pointer
-    await call(api, "GET", f"{TYPES}/mail", 404)
+    await call(shared_api, "GET", f"{TYPES}/mail", 404)
 
 
 async def test_what_was_stored_past_the_api_hides_nothing(api: Api, connection: Connection) -> None:

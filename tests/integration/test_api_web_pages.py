@@ -23,11 +23,13 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-async def test_a_foreign_page_may_neither_read_nor_write(api: Api, headers: dict[str, str]) -> None:
-    problem = await call(api, "GET", TASKS, 403, headers=headers)
+async def test_a_foreign_page_may_neither_read_nor_write(
+    shared_api: Api, headers: dict[str, str]
+) -> None:
+    problem = await call(shared_api, "GET", TASKS, 403, headers=headers)
     assert "authentication" in problem["detail"]
-    await call(api, "POST", TASKS, 403, BODY, headers=headers)
-    assert (await call(api, "GET", TASKS, 200))["tasks"] == []
+    await call(shared_api, "POST", TASKS, 403, BODY, headers=headers)
+    assert (await call(shared_api, "GET", TASKS, 200))["tasks"] == []
 
 
 async def test_the_own_page_may(api: Api) -> None:

@@ -66,8 +66,8 @@ async def shown(api: Api, path: str, status: int = 200) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_every_page_is_shown_empty_under_a_strict_policy(api: Api, path: str) -> None:
-    async with api.get(path) as answer:
+async def test_every_page_is_shown_empty_under_a_strict_policy(shared_api: Api, path: str) -> None:
+    async with shared_api.get(path) as answer:
         text = await answer.text()
         policy = answer.headers["content-security-policy"]
         assert answer.status == 200, text
@@ -76,7 +76,7 @@ async def test_every_page_is_shown_empty_under_a_strict_policy(api: Api, path: s
     assert answer.headers["cache-control"] == "no-store"
     assert not re.findall(r"""(?:src|href|action)="(?!/|#)[^"]*\"""", text), "another origin"
     for name in re.findall(r'(?:src|href)="(/static/[^"]+)"', text):
-        async with api.get(name) as file:
+        async with shared_api.get(name) as file:
             assert file.status == 200
             assert "immutable" in file.headers["cache-control"]
 

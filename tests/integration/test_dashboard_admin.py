@@ -74,16 +74,16 @@ async def test_a_limit_is_made_changed_and_removed(api: Api) -> None:
     ids=str,
 )
 async def test_a_refused_limit_comes_back_as_it_was_typed(
-    api: Api, wrong: dict[str, str], field: str
+    shared_api: Api, wrong: dict[str, str], field: str
 ) -> None:
     form = LIMIT | wrong
-    text = await answered(api, "/limits", form, 422)
+    text = await answered(shared_api, "/limits", form, 422)
     assert f'id="wrong-{field}"' in text
     for name, typed in form.items():
         assert f'name="{name}"' in text
         assert f'value="{typed}"' in unescape(text)
     assert "<script>" not in text
-    assert (await call(api, "GET", "/api/v1/limiters", 200))["limiters"] == []
+    assert (await call(shared_api, "GET", "/api/v1/limiters", 200))["limiters"] == []
 
 
 async def test_a_limit_of_the_same_name_is_not_replaced_by_a_new_one(api: Api) -> None:
@@ -134,13 +134,13 @@ async def test_a_tenant_is_made_changed_and_removed(api: Api) -> None:
     ids=str,
 )
 async def test_a_refused_tenant_keeps_what_was_typed(
-    api: Api, wrong: dict[str, str], field: str
+    shared_api: Api, wrong: dict[str, str], field: str
 ) -> None:
     form = {"plan": "standard", "weight": "3", "stored_bytes": "12345"} | wrong
-    text = await answered(api, "/tenants/default", form, 422)
+    text = await answered(shared_api, "/tenants/default", form, 422)
     assert f'id="wrong-{field}"' in text
     assert 'value="12345"' in text
-    assert (await call(api, "GET", "/api/v1/tenants/default", 200))["own_quotas"] == {}
+    assert (await call(shared_api, "GET", "/api/v1/tenants/default", 200))["own_quotas"] == {}
 
 
 async def test_the_tenants_of_a_page_show_what_they_used_today(

@@ -103,8 +103,8 @@ async def test_progress_refusals_and_the_button_that_stops(
         ("action=cancel&q=id:xyz", "id "),
     ],
 )
-async def test_wrong_input_is_told_beside_its_field(api: Api, query: str, why: str) -> None:
-    text = await shown(api, f"{HERE}/new?{query}", 422)
+async def test_wrong_input_is_told_beside_its_field(shared_api: Api, query: str, why: str) -> None:
+    text = await shown(shared_api, f"{HERE}/new?{query}", 422)
     assert why in unescape(text)
     assert 'aria-invalid="true" aria-describedby="wrong"' in text
     assert '<form class="confirm"' not in text

@@ -136,9 +136,9 @@ async def test_a_job_is_made_by_the_form(api: Api) -> None:
     ],
 )
 async def test_a_refused_form_keeps_what_was_typed(
-    api: Api, field: str, value: str, told: str
+    shared_api: Api, field: str, value: str, told: str
 ) -> None:
-    status, _, text = await sent(api, "/cron/new", NEW | {field: value})
+    status, _, text = await sent(shared_api, "/cron/new", NEW | {field: value})
     assert status == 422
     problem = re.search(rf'id="problem-{field}">([^<]*)<', text)
     assert problem is not None
@@ -147,7 +147,7 @@ async def test_a_refused_form_keeps_what_was_typed(
     assert 'value="digest"' in text or field == "name"
     assert typed.get("callback_url", "") in text
     assert '{"n": 9007199254740993}' in text or field == "payload_template"
-    await call(api, "GET", f"{JOBS}/digest", 404)
+    await call(shared_api, "GET", f"{JOBS}/digest", 404)
 
 
 async def test_an_untouched_editor_changes_nothing(api: Api) -> None:

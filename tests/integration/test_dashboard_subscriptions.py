@@ -81,12 +81,12 @@ async def test_a_subscription_is_added_changed_muted_and_removed(api: Api) -> No
     ],
 )
 async def test_what_is_wrong_is_told_beside_its_field(
-    api: Api, wrong: dict[str, str], field: str
+    shared_api: Api, wrong: dict[str, str], field: str
 ) -> None:
-    text = await answered(api, HERE, FORM | wrong, 422)
+    text = await answered(shared_api, HERE, FORM | wrong, 422)
     assert f'href="#{field}"' in text
     assert "hush-hush" not in text
-    assert (await call(api, "GET", API, 200))["subscriptions"] == []
+    assert (await call(shared_api, "GET", API, 200))["subscriptions"] == []
 
 
 async def test_one_of_the_same_name_is_changed_on_its_own_page_only(api: Api) -> None:

@@ -237,8 +237,10 @@ async def test_ten_thousand_different_errors_are_few_groups_or_pages_of_bounded_
         (DEAD, {"resolved": "perhaps"}),
     ],
 )
-async def test_wrong_queries_are_refused(api: Api, path: str, params: dict[str, str]) -> None:
-    await call(api, "GET", path, 422, params=params)
+async def test_wrong_queries_are_refused(
+    shared_api: Api, path: str, params: dict[str, str]
+) -> None:
+    await call(shared_api, "GET", path, 422, params=params)
 
 
 async def test_a_fingerprint_is_of_dead_letters_only(api: Api) -> None:

@@ -87,8 +87,10 @@ async def test_several_are_acknowledged_at_once(api: Api, connection: Connection
         ("/acknowledge", 422, {"event_ids": ["019a0000-0000-7000-8000-000000000000"] * 501}),
     ],
 )
-async def test_what_cannot_be_acknowledged(api: Api, path: str, status: int, body: Any) -> None:
-    await call(api, "POST", EVENTS + path, status, body)
+async def test_what_cannot_be_acknowledged(
+    shared_api: Api, path: str, status: int, body: Any
+) -> None:
+    await call(shared_api, "POST", EVENTS + path, status, body)
 
 
 async def test_another_tenant_s_event_looks_unknown(

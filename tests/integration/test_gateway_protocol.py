@@ -244,10 +244,10 @@ async def test_payloads_that_are_kept_apart_are_delivered(quick: Api) -> None:
     ],
 )
 async def test_a_bad_opening_is_refused(
-    api: Api, change: dict[str, Any], status: int, pointer: str
+    shared_api: Api, change: dict[str, Any], status: int, pointer: str
 ) -> None:
     body = {"name": "w", "handlers": ["mail"], "slots": 1} | change
-    problem = await call(api, "POST", SESSIONS, status, body)
+    problem = await call(shared_api, "POST", SESSIONS, status, body)
     assert pointer in problem["detail"] or pointer in str(problem.get("errors"))
 
 
@@ -270,8 +270,8 @@ async def test_a_bad_opening_is_refused(
         {"unknown": True},
     ],
 )
-async def test_a_bad_poll_is_refused(api: Api, change: dict[str, Any]) -> None:
-    worker = await opened(api)
+async def test_a_bad_poll_is_refused(shared_api: Api, change: dict[str, Any]) -> None:
+    worker = await opened(shared_api)
     await worker.ask(worker.body() | change, 422)
     assert (await worker.poll(1))["deliveries"] == []  # and the session goes on
 

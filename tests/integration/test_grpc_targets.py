@@ -67,10 +67,10 @@ async def test_a_task_is_submitted_shown_and_called(
     ],
 )
 async def test_a_wrong_target_is_refused_with_its_place(
-    api: aiohttp.ClientSession, target: dict[str, Any], pointer: str
+    shared_api: aiohttp.ClientSession, target: dict[str, Any], pointer: str
 ) -> None:
     body = {"task_type": "ship", "target": {"type": "grpc", **target}}
-    async with api.post("/api/v1/tasks", json=body) as answer:
+    async with shared_api.post("/api/v1/tasks", json=body) as answer:
         assert answer.status == 422
         (mistake,) = (await answer.json())["errors"]
     assert mistake["pointer"] == pointer

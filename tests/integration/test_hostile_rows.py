@@ -256,7 +256,7 @@ async def test_lists_leave_out_what_cannot_be_shown(
     [("q." * 130, "at most 253"), ("q" * 64 + ".org", "1 to 63")],
 )
 async def test_a_host_name_that_cannot_be_is_refused(
-    api: aiohttp.ClientSession, field: str, host: str, said: str
+    shared_api: aiohttp.ClientSession, field: str, host: str, said: str
 ) -> None:
     url = f"http://{host}/hook"
     asked: Any = {"target": {"type": "http", "url": url}} if field == "target" else {field: url}
@@ -264,7 +264,7 @@ async def test_a_host_name_that_cannot_be_is_refused(
         ("/api/v1/tasks", {}),
         ("/api/v1/cron-jobs", {"name": "job", "cron_expression": "* * * * *"}),
     ):
-        async with api.post(path, json={"task_type": "t", **asked, **more}) as answer:
+        async with shared_api.post(path, json={"task_type": "t", **asked, **more}) as answer:
             problem = await answer.json()
         assert answer.status == 422, problem
         assert said in problem["detail"]

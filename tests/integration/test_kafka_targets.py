@@ -133,7 +133,12 @@ async def test_tls_with_a_private_authority_and_a_certificate(
         "key_file": str(tmp_path / "node.key"),
     }
     password = {"password_file": str(tmp_path / "password")}
-    for listener, values in (("SSL", ours | certificate), ("SASL_SSL", ours | password)):
+    scram = password | {"sasl_mechanism": "SCRAM-SHA-512"}
+    for listener, values in (
+        ("SSL", ours | certificate),
+        ("SASL_SSL", ours | password),
+        ("SASL_SSL", ours | scram),
+    ):
         used = queues(kafka.url(listener), **values)
         async with running_node(database_dsn, targets_queues=used):
             ended = await end_of(connection, key_of(await published(database, connection, "tls")))

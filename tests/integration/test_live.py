@@ -114,8 +114,8 @@ async def test_one_task_is_watched_by_its_id(api: Api) -> None:
 
 
 @pytest.mark.parametrize("topics", ["all", "task:1", " ".join(["tasks"] * 9)])
-async def test_a_topic_that_nobody_knows_is_refused(api: Api, topics: str) -> None:
-    await shown(api, f"/live?topics={topics.replace(' ', '+')}", 422)
+async def test_a_topic_that_nobody_knows_is_refused(shared_api: Api, topics: str) -> None:
+    await shown(shared_api, f"/live?topics={topics.replace(' ', '+')}", 422)
 
 
 async def test_others_changes_are_not_told(guarded: Api, database: Database) -> None:

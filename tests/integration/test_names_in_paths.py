@@ -43,19 +43,20 @@ async def _is_found(api: Api, name: str) -> None:
     assert [each["name"] for each in listed] == [name]
     task = await call(api, "POST", TASKS, 202, {**BODY, "task_type": name, "delay_seconds": 60})
     assert (await call(api, "GET", f"{TASKS}/{task['task_id']}", 200))["queue"] == "bank"
+    await call(api, "DELETE", f"{TASKS}/{task['task_id']}", 204)
     await call(api, "DELETE", _at(name), 204)
     await call(api, "GET", _at(name), 404)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_api_finds_a_type_by_its_name(api: Api, name: str) -> None:
-    await _is_found(api, name)
+async def test_the_api_finds_a_type_by_its_name(shared_api: Api, name: str) -> None:
+    await _is_found(shared_api, name)
 
 
 @pytest.mark.parametrize("name", DOTS)
-async def test_a_name_that_no_address_can_have_is_refused(api: Api, name: str) -> None:
+async def test_a_name_that_no_address_can_have_is_refused(shared_api: Api, name: str) -> None:
     url = URL(f"{TYPES}/{name.replace('.', '%2E')}", encoded=True)
-    refused = await call(api, "PUT", url, 422, ENTRY)
+    refused = await call(shared_api, "PUT", url, 422, ENTRY)
     assert "must not be . or .." in refused["errors"][0]["detail"]
 
 
@@ -70,8 +71,8 @@ async def test_a_slash_in_a_name_is_not_one_between_names(api: Api) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_clients_find_a_type_by_its_name(api: Api, kind: str, name: str) -> None:
-    async with client_at(kind, api._base_url) as client:
+async def test_clients_find_a_type_by_its_name(shared_api: Api, kind: str, name: str) -> None:
+    async with client_at(kind, shared_api._base_url) as client:
         made = await client.ask("put_task_type", name, defaults=TypeDefaultsSpec(queue="bank"))
         assert made.name == name
         assert (await client.ask("get_task_type", name)).defaults.queue == "bank"
@@ -82,8 +83,10 @@ async def test_clients_find_a_type_by_its_name(api: Api, kind: str, name: str) -
 
 @pytest.mark.parametrize("name", DOTS)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_clients_are_told_which_names_are_refused(api: Api, kind: str, name: str) -> None:
-    async with client_at(kind, api._base_url) as client:
+async def test_clients_are_told_which_names_are_refused(
+    shared_api: Api, kind: str, name: str
+) -> None:
+    async with client_at(kind, shared_api._base_url) as client:
         with pytest.raises(InvalidRequest, match=r"must not be \. or \.\."):
             await client.ask("put_task_type", name, schema=True)
 
@@ -124,14 +127,16 @@ def test_commands_find_a_type_by_its_name(
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_pages_find_a_type_by_its_name(api: Api, name: str) -> None:
-    await call(api, "PUT", _at(name), 201, ENTRY)
+async def test_pages_find_a_type_by_its_name(shared_api: Api, name: str) -> None:
+    await call(shared_api, "PUT", _at(name), 201, ENTRY)
     here = f"/task-types/{quote(name, safe='')}"
-    async with api.get("/task-types") as answer:
+    async with shared_api.get("/task-types") as answer:
         assert f'href="{here}"' in await answer.text()
     for path, status in ((here, 303), (f"{here}/delete", 303), (here, 404)):
         form = {"schema": "", "defaults": '{"queue": "mail"}'}
-        async with api.post(URL(path, encoded=True), data=form, allow_redirects=False) as answer:
+        async with shared_api.post(
+            URL(path, encoded=True), data=form, allow_redirects=False
+        ) as answer:
             assert answer.status == status, await answer.text()
             if path == here and status == 303:
                 assert answer.headers["location"] == f"{here}?done=type_changed"

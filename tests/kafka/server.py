@@ -55,11 +55,14 @@ class KafkaServer(Server):
         shutil.rmtree(self._folder / "data", ignore_errors=True)
         self.advertise(self._advertised)
         subprocess.run(
-            [*self._java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", self._file],
+            [
+                *self._java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", self._file,
+                "--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]",
+            ],
             check=True,
             capture_output=True,
             timeout=60,
-        )
+        )  # fmt: skip
 
     def url(self, listener: str = "PLAINTEXT") -> str:
         scheme = "kafkas" if listener.endswith("SSL") else "kafka"
@@ -92,6 +95,7 @@ class KafkaServer(Server):
         login = f"{module} required {known};"
         authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         guarded = [f"authorizer.class.name={authorizer}", "super.users=User:ANONYMOUS"]
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         return [
             *(guarded if self._users else ()),
             "process.roles=broker,controller",
@@ -112,9 +116,11 @@ class KafkaServer(Server):
             "share.coordinator.state.topic.replication.factor=1",
             "share.coordinator.state.topic.min.isr=1",
             "group.initial.rebalance.delay.ms=0",
-            "sasl.enabled.mechanisms=PLAIN",
+            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
             f"listener.name.sasl_plaintext.plain.sasl.jaas.config={login}",
             f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}",
+            f"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={scram}",
+            f"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={scram}",
             "ssl.keystore.type=PEM",
             f"ssl.keystore.location={folder / 'server.pem'}",
             "ssl.truststore.type=PEM",

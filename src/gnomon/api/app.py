@@ -1,7 +1,7 @@
 """The application: all routes, one handler of errors, and the context of who serves them."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 from litestar import Litestar
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
@@ -120,5 +120,5 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
         logging_config=None,
     )
     access.check(app)
-    app.state.openapi = document(app, VERSION)
+    app.state.openapi = cache(partial(document, app, VERSION))  # few processes are asked for it
     return app

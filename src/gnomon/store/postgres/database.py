@@ -181,16 +181,22 @@ class Database:
 
     async def open(self, *, quiet: bool = False) -> None:
         """Connect. `quiet`: for a command, whose output is its own."""
-        probe = await connect(self.dsn)
-        probe.terminate()
-        pooled = is_pooled(probe)
+        found = [await connect(self.dsn)]
+        pooled = is_pooled(found[0])
         if pooled and not quiet:
             log.info("a pooler is in between: every statement is sent in a transaction of its own")
+
+        async def next_connection(*args: Any, **options: Any) -> DriverConnection:
+            connection: DriverConnection
+            connection = found.pop() if found else await asyncpg.connect(*args, **options)
+            return connection
+
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
                 max_size=self._size,
+                connect=next_connection,
                 init=know_arrays,
                 reset=_keep,
                 **_OPTIONS,

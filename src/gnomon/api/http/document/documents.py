@@ -14,7 +14,7 @@ _DOCS_PATH = "/api/v1/docs"
 
 @route("/api/v1/openapi.json", http_method=READ, opt=OPEN)
 async def openapi_json(request: Request) -> Response[bytes]:
-    return Response(request.app.state.openapi, media_type="application/json")
+    return Response(request.app.state.openapi(), media_type="application/json")
 
 
 @route(_DOCS_PATH, http_method=READ, opt=OPEN, sync_to_thread=False)
