@@ -5,7 +5,9 @@ WITH held AS (
     SELECT f.tenant_id, f.id, f.gap_since
     FROM gnomon.feed AS f
     WHERE f.tenant_id = $1 AND f.id = $2 AND f.gap_since IS NOT NULL
-      AND NOT EXISTS (SELECT FROM gnomon.feed_note AS n WHERE n.feed_id = f.id OFFSET 0)
+      AND NOT EXISTS (
+          SELECT FROM gnomon.feed_note AS n WHERE n.feed_id = f.id ORDER BY n.place LIMIT 1 OFFSET 0
+      )
     FOR UPDATE
 ), noted AS (
     INSERT INTO gnomon.feed_note (tenant_id, feed_id, state, at, until)
