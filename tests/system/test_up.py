@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.commands import Running, clean_environment, gnomon, running
 from tests.waiting import eventually_sync
@@ -43,8 +44,9 @@ class Up:
         return done.json
 
     def finished(self, task_id: str) -> dict[str, Any] | None:
-        task: dict[str, Any] = self.json("tasks", "show", task_id)
-        return task if task["finished_at"] else None
+        url = f"{self.env['GNOMON_URL']}/api/v1/tasks/{task_id}?wait=30"
+        found = httpx.get(url, timeout=60.0).json()["finished_at"]
+        return self.json("tasks", "show", task_id) if found else None
 
 
 @contextmanager
