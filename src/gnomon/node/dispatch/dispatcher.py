@@ -69,9 +69,13 @@ class Dispatcher:
         """Entries of one claim."""
         return self._ramp.most(self._batch)
 
+    def awaits(self) -> bool:
+        """Whether more is ready, if it is admitted."""
+        return self._claims.awaits()
+
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
-        if self._claims.awaits() or not self._claimer.may_claim():
+        if self.awaits() or not self._claimer.may_claim():
             return 0
         return min(self._pipe.free(), self._most)
 

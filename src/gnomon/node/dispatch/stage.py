@@ -48,6 +48,8 @@ class DispatchStage:
                 self._signals.look.set()
             if result.claimed:
                 self._ahead.claimed()
+            if not self._dispatcher.awaits():
+                return  # what was claimed starts now, and not after a look in vain
 
     async def steal(self) -> None:
         if not self._dispatcher.idle():
