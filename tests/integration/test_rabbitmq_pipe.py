@@ -18,6 +18,12 @@ from tests.conformance.test_pipes import ThroughBroker
 from tests.integration.pipe_calls import pipe_ends
 from tests.waiting import eventually
 
+from gnomon.clock import SystemClock
+from gnomon.pipe.meeting.link import PipeUnavailable, link_to
+from gnomon.pipe.rabbitmq.link import RabbitLink
+from gnomon.settings import PipeSettings
+from gnomon.testing.contracts.link import RecordingEnd
+
 MISSING = "no RabbitMQ is installed (Debian: apt-get install rabbitmq-server)"
 HOW_TO = Path(__file__).parents[2] / "docs/how-to/workers-behind-rabbitmq-or-kafka.md"
 CHORE = "rabbitmq-pipe"
@@ -148,5 +154,69 @@ async def test_a_server_that_takes_no_large_messages_is_named_before_any_is_sent
             (trouble,) = ends.troubles.all()
             assert "set its max_message_size to that, or more" in trouble.error
             assert "1000000" in trouble.error, "what it takes now"
+
+            async def again() -> bool:
+                return trouble.count > 1
+
+            await eventually(again)
+            pause = (trouble.retry_at - trouble.last).total_seconds()
+            assert pause >= 0.5, "16 MiB are not sent every moment"
+        await is_tried_again_after_a_message_was_too_large(small.pipe_url)
     finally:
         await asyncio.to_thread(small.stop)
+
+
+async def is_tried_again_after_a_message_was_too_large(url: str) -> None:
+    end = RecordingEnd(is_gateway=True)
+    end.largest_tried = True  # when it took more
+    settings = PipeSettings(url=url, silence_seconds=2.0)
+    link = link_to(settings, "gnomon:1:gateway:g", SystemClock(), end)
+    running = asyncio.create_task(link.run())
+    async with asyncio.timeout(30):
+        await end.connected.wait()
+        with pytest.raises(PipeUnavailable):
+            await link.publish(link.channel, b"x" * 2_000_000)
+        with pytest.raises(PipeUnavailable):
+            await running
+    assert not end.largest_tried
+
+
+class CountedTrials:
+    """Of the largest message."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        trial = RabbitLink._try_largest
+
+        async def counted(link: RabbitLink, connection: Any, sender: Any) -> None:
+            self.count += 1
+            await trial(link, connection, sender)
+
+        monkeypatch.setattr(RabbitLink, "_try_largest", counted)
+
+
+async def test_the_largest_message_is_tried_once_and_not_on_every_connection(
+    rabbit: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = CountedTrials(monkeypatch)
+    async with asyncio.timeout(60), pipe_ends(rabbit.pipe_url) as ends:
+        await eventually(lambda: ends.answered("before"))
+        await asyncio.to_thread(rabbit.control, "close_all_connections", "a test")
+        assert await ends.up.get()
+        assert not await ends.up.get()
+        await eventually(lambda: ends.answered("after"))
+    assert trials.count == 1
+
+
+async def test_where_the_largest_message_takes_too_long_that_is_said_and_the_link_does_without(
+    rabbit: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gnomon.pipe.rabbitmq.link._LARGEST_SECONDS", 0.001)
+    trials = CountedTrials(monkeypatch)
+    async with asyncio.timeout(60), pipe_ends(rabbit.pipe_url) as ends:
+        assert not await ends.up.get()
+        (trouble,) = ends.troubles.all()
+        assert "it has not taken 16777216 bytes in 0.001 s" in trouble.error
+        await eventually(lambda: ends.answered("without"))
+        assert not ends.troubles.all()
+    assert trials.count == 1

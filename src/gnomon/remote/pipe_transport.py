@@ -82,6 +82,7 @@ class _Connection:
     """One connection, from its beginning to its end: the `LinkEnd` of a worker."""
 
     is_gateway = False
+    largest_tried = True  # by gateways
 
     def __init__(self, settings: PipeSettings, clock: Clock, preference: bytes) -> None:
         channel = worker_channel(settings.namespace, new_secret(16).hex())

@@ -36,6 +36,7 @@ from gnomon.pipe.meeting.link import (
     MessageTooLarge,
     PipeLink,
     PipeUnavailable,
+    UnfitBroker,
     link_to,
 )
 from gnomon.settings import PipeSettings
@@ -68,6 +69,7 @@ class PipeListener:
     """The end of the pipe in an API process: the `LinkEnd` of a gateway."""
 
     is_gateway = True
+    largest_tried = False
 
     def __init__(
         self,
@@ -101,12 +103,18 @@ class PipeListener:
                 except (BrokenInvariant, LeaseLost):
                     raise
                 except PipeUnavailable as error:
-                    remedy = _REMEDY.format(self._place.label)
-                    pause = self._troubles.note(self._place.chore, error, remedy=remedy)
-                    pause = min(pause, _LONGEST_PAUSE)
+                    pause = self._noted(error)
                 except Exception as error:  # noqa: BLE001 - calls that are under way are answered
                     pause = self._troubles.note(self._place.chore, error)
                 await self._clock.sleep(pause)
+
+    def _noted(self, error: PipeUnavailable) -> float:
+        """The seconds to wait before it is tried again."""
+        chore, remedy = self._place.chore, _REMEDY.format(self._place.label)
+        pause = self._troubles.note(chore, error, remedy=remedy)
+        if isinstance(error, UnfitBroker):
+            return self._troubles.postpone(chore)
+        return min(pause, _LONGEST_PAUSE)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         """One connection, to its end. Raises PipeUnavailable, and what nobody has thought of."""

@@ -50,7 +50,7 @@ def _too_large(delivery: Delivery) -> Outcome | None:
         return None
     error = (
         f"its payload of {size} bytes does not go through the broker that its worker is behind:"
-        f" {LARGEST_CARRIED_PAYLOAD} is the most. Store it elsewhere and submit where it is, or let"
-        " the worker connect over HTTP"
+        f" {LARGEST_CARRIED_PAYLOAD} is the most. Store it elsewhere and submit where it is, or use"
+        " a queue that only workers over HTTP serve"
     )
     return Outcome(OutcomeKind.FAILED, error=error, retryable=False, uncalled=True)

@@ -27,10 +27,16 @@ class MessageTooLarge(PipeUnavailable):
     """The broker is there, and no message of this size goes through it."""
 
 
+class UnfitBroker(PipeUnavailable):
+    """The broker is there, and has to be set otherwise: to ask it soon again would be in vain."""
+
+
 class LinkEnd(Protocol):
     """Whoever a link is of."""
 
     is_gateway: bool  # it beats, so that workers know that it does not stand still
+    # Whether the broker takes the largest messages needs no trial. Links set it, for those after.
+    largest_tried: bool
 
     def ready(self) -> None:
         """Messages can be sent, and are heard."""

@@ -38,6 +38,7 @@ from gnomon.pipe.meeting.link import (
     WATCH_SECONDS,
     LinkEnd,
     PipeUnavailable,
+    UnfitBroker,
     as_unavailable,
     check_size,
     unavailable,
@@ -145,8 +146,8 @@ class RabbitLink:
 
     async def _serve(self, connection: AbstractConnection, channel: AbstractChannel) -> None:
         sender = await channel.get_underlay_channel()
-        if self._end.is_gateway:
-            await self._check_largest(sender)
+        if not self._end.largest_tried:
+            await self._try_largest(connection, sender)
         self._open = True
         async with asyncio.TaskGroup() as group:
             group.create_task(_until_closed(channel))
@@ -188,9 +189,10 @@ class RabbitLink:
 
     # Sending
 
-    async def _check_largest(self, sender: Any) -> None:
+    async def _try_largest(self, connection: AbstractConnection, sender: Any) -> None:
         """Send nobody a message of the largest size. RabbitMQ cuts off whoever sends more than it
-        takes, and does not say before how much that is. Raises PipeUnavailable."""
+        takes, and does not say before how much that is. Raises UnfitBroker, TimeoutError,
+        ConnectionAbortedError."""
         try:
             await sender.basic_publish(
                 bytes(LARGEST_MESSAGE),
@@ -199,11 +201,18 @@ class RabbitLink:
                 timeout=_LARGEST_SECONDS,
             )
         except exceptions.ChannelPreconditionFailed as error:
-            why = ValueError(
-                f"it takes no messages of {LARGEST_MESSAGE} bytes: set its max_message_size to"
-                f" that, or more ({error})"
+            raise UnfitBroker(
+                f"RabbitMQ at {self._settings.where} takes no messages of {LARGEST_MESSAGE} bytes:"
+                f" set its max_message_size to that, or more ({error})"
+            ) from error
+        except TimeoutError as error:
+            await _check_unblocked(connection)
+            self._end.largest_tried = True  # as far as it can be
+            why = (
+                f"it has not taken {LARGEST_MESSAGE} bytes in {_LARGEST_SECONDS} s: it is slow, or"
             )
-            raise unavailable(self._settings, why) from error
+            raise TimeoutError(f"{why} the network is; the next connection does without") from error
+        self._end.largest_tried = True
 
     def _exchange_of(self, channel: str) -> str:
         namespace = self._settings.namespace
@@ -253,6 +262,9 @@ class RabbitLink:
             return _Fate.RETURNED
         except exceptions.DeliveryError:
             return _Fate.REFUSED
+        except exceptions.ChannelPreconditionFailed:
+            self._end.largest_tried = False  # it takes less than it did
+            raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

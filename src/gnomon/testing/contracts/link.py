@@ -23,6 +23,7 @@ class RecordingEnd:
 
     def __init__(self, *, is_gateway: bool) -> None:
         self.is_gateway = is_gateway
+        self.largest_tried = not is_gateway
         self.connected = asyncio.Event()
         self.heard: asyncio.Queue[bytes] = asyncio.Queue()
         self.beats: asyncio.Queue[str] = asyncio.Queue()
