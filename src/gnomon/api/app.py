@@ -28,7 +28,7 @@ from gnomon.api.cron import cron_jobs
 from gnomon.api.http import health
 from gnomon.api.http.answers.problems import answer_error
 from gnomon.api.http.document import documents
-from gnomon.api.http.document.openapi import document
+from gnomon.api.http.document.openapi import document, made_once
 from gnomon.api.http.requests.paths import keep_names_whole
 from gnomon.api.notify import subscriptions
 from gnomon.api.operation_calls import OperationCalls
@@ -120,5 +120,5 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
         logging_config=None,
     )
     access.check(app)
-    app.state.openapi = cache(partial(document, app, VERSION))  # few processes are asked for it
+    app.state.openapi = made_once(partial(document, app, VERSION))
     return app

@@ -1,5 +1,6 @@
 """The OpenAPI document, and a page that shows it."""
 
+import asyncio
 from importlib.resources import files
 
 from litestar import Response, route
@@ -14,7 +15,8 @@ _DOCS_PATH = "/api/v1/docs"
 
 @route("/api/v1/openapi.json", http_method=READ, opt=OPEN)
 async def openapi_json(request: Request) -> Response[bytes]:
-    return Response(request.app.state.openapi(), media_type="application/json")
+    made = await asyncio.to_thread(request.app.state.openapi)  # the first time takes long
+    return Response(made, media_type="application/json")
 
 
 @route(_DOCS_PATH, http_method=READ, opt=OPEN, sync_to_thread=False)

@@ -4,7 +4,9 @@ The types in an Operation are those that decode its requests and encode its answ
 cannot drift from what is served.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -31,6 +33,17 @@ _PACE = {
         ("RateLimit", "What is left of it"),
     )
 }
+
+
+def made_once(make: Callable[[], bytes]) -> Callable[[], bytes]:
+    """When it is first asked for, since few processes are. Threads that ask meanwhile wait."""
+    lock, made = Lock(), cache(make)
+
+    def get() -> bytes:
+        with lock:
+            return made()
+
+    return get
 
 
 def document(app: Litestar, version: str) -> bytes:
