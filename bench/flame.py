@@ -26,6 +26,7 @@ _STOP_SECONDS = 30.0
 _WIDTH, _ROW, _TOP = 1000, 16, 32
 _COLOURS = {"gnomon": "#f59e0b", "asyncpg": "#60a5fa", "asyncio": "#cbd5e1", "uvloop": "#cbd5e1"}
 _OTHER = "#e5e7eb"
+_LOOP = "_run_on (gnomon/loop.py)"  # runs the loop of a node; other threads have none of it
 _FRAME = re.compile(r"^(?P<function>.+?) \((?P<file>.+?)(?::\d+)?\)$")
 
 
@@ -79,14 +80,13 @@ async def run(stage: Stage, tasks: int, file: Path, progress: Progress) -> Findi
 
 
 def read(lines: Iterable[str]) -> Frame:
-    """The stacks of the main thread: `function (file:line);function (file:line) count`."""
+    """The stacks of the node's loop: `function (file:line);function (file:line) count`."""
     whole = Frame("node")
     for line in lines:
         stack, _, count = line.rpartition(" ")
         frames = [_short(frame) for frame in stack.split(";")]
-        begins = next((n for n, frame in enumerate(frames) if frame.startswith("run ")), None)
-        if begins is not None:  # below it there is only how the program was started
-            whole.add(frames[begins:], int(count))
+        if _LOOP in frames:  # below it there is only how the program was started
+            whole.add(frames[frames.index(_LOOP) + 1 :], int(count))
     return whole
 
 

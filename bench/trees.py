@@ -68,6 +68,8 @@ async def _python(root: Path) -> Path:
                       str(environment))  # fmt: skip
         await _output(uv, "pip", "install", "--quiet", "--require-hashes", "--python", str(python),
                       "-r", str(root / _LOCK))  # fmt: skip
+        await _output(uv, "pip", "install", "--quiet", "--no-deps", "--python", str(python),
+                      "--editable", str(root))  # fmt: skip
         installed.touch()
     return python
 

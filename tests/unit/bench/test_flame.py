@@ -4,12 +4,12 @@ import re
 
 from bench.flame import picture, read
 
-_BEGIN = "MainThread;main (gnomon/__main__.py:3);run (asyncio/runners.py:118)"
+_BEGIN = "main (/x/gnomon/__main__.py:3);_run_on (/x/gnomon/loop.py:5);run (asyncio/runners.py:118)"
 STACKS = [
     f"{_BEGIN};serve (/x/src/gnomon/loop.py:9);claim (/x/src/gnomon/node/claims.py:1) 600",
     f"{_BEGIN};serve (/x/src/gnomon/loop.py:12) 398",
     f"{_BEGIN};rare (/y/site-packages/asyncpg/<b>.py:1) 2",
-    "lease;bootstrap (threading.py:5) 5000",
+    "bootstrap (threading.py:5);run (asyncio/runners.py:118) 5000",
 ]
 
 
