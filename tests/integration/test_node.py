@@ -42,6 +42,7 @@ from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.retry import Backoff, RetryPolicy
 from gnomon.model.tasks.task import TaskKey
+from gnomon.observe.node_events import ClaimAnswered
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
@@ -525,6 +526,28 @@ async def test_an_hour_passes_when_the_clock_is_turned(
     assert row["started_at"] >= new.due_at
     await turned_clock.remove(connection)
     assert await database_now(connection) < new.due_at
+
+
+@pytest.mark.parametrize("turned", [-3600, 3600])
+async def test_a_node_goes_by_the_databases_clock_from_its_first_look(
+    database_dsn: str, database: Database, connection: Connection, ends: Ends, turned: int
+) -> None:
+    """One whose own clock is ahead does not try to claim what is not due."""
+    await turned_clock.install(connection)
+    await turned_clock.turn(connection, turned)
+    new = call_of(await database_now(connection), "echo", due_in=1.5)[1]
+    await store(database, new)
+    missed: list[int] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, ClaimAnswered):
+            missed.append(event.missed)
+
+    async with running_node(database_dsn, listeners=[listen]):
+        row = await ends.of(key_of(new))
+    await turned_clock.remove(connection)
+    assert new.due_at <= row["started_at"] < new.due_at + timedelta(seconds=1)
+    assert sum(missed) == 0
 
 
 async def test_a_task_that_was_brought_forward_runs_at_its_new_time(

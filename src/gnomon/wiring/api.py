@@ -50,6 +50,7 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, plans_of
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
+from gnomon.wiring.aligning import align
 from gnomon.wiring.api_assembly import ApiAssembly
 from gnomon.wiring.tracing import traced
 
@@ -178,7 +179,7 @@ async def _context(
     database = Database(dsn, settings.database.connections)
     await database.open()
     try:
-        await _align(database, clock)
+        await align(database, clock)
         announcer = Announcer(dsn, clock, settings.node.horizon_seconds)
         activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
         assembly = ApiAssembly(settings, database, announcer, activity, clock, requests)
@@ -224,7 +225,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("transitions", context.transitions.look, context.transitions.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("handlers", context.handlers.load, clock, HANDLER_SECONDS),
-        every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
+        every("align", partial(align, database, clock), clock, ALIGN_SECONDS),
     ]
     if context.authenticator is not None:
         services.append(Service("authenticate", context.authenticator.run))
@@ -308,13 +309,6 @@ async def _answer_requests(
             server.stop()  # type: ignore[no-untyped-call]
             await asyncio.wait([serving], timeout=STOP_SECONDS)
             serving.cancel()
-
-
-async def _align(database: Database, clock: Clock) -> None:
-    """Ids and due times are stamped with the database's time, as far as it is known here."""
-    asked_at = clock.monotonic()
-    async with database.connection() as connection:
-        clock.observe(await connection.fetchval("SELECT gnomon.now()"), asked_at)
 
 
 def _trouble_keeper(

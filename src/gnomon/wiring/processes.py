@@ -60,6 +60,7 @@ from gnomon.store.postgres.notify.notifier_store import PostgresChannels
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
+from gnomon.wiring.aligning import align
 from gnomon.wiring.node import Assembly
 from gnomon.wiring.node_inputs import NodeInputs, Served
 from gnomon.wiring.run_process import calm_the_collector, stop_on_signals
@@ -278,6 +279,7 @@ async def joined_node(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules,
             activity, served, registrar, quarantine.killers, publisher,
         )  # fmt: skip
+        await align(database, clock)  # the agenda begins at this time
         assembly = Assembly(inputs, lease)
         node = assembly.node()
         await node.membership.join()
