@@ -4,6 +4,7 @@ Each broker has an adapter (`pipe/redis`, `pipe/rabbitmq`, `pipe/kafka`); `link_
 that the settings name. `gnomon.testing.contracts.link` is what all of them keep.
 """
 
+import asyncio
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -104,6 +105,13 @@ def as_unavailable(settings: PipeSettings, failures: tuple[type[Exception], ...]
         if group.split((*failures, PipeUnavailable))[1] is not None:
             raise
         raise unavailable(settings, group) from group
+
+
+def times_cancelled() -> int:
+    """How often this task was cancelled: clients of brokers swallow that at times, while they
+    connect. Not 0 in a task whose former link has broken: its task group leaves that behind."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def check_size(settings: PipeSettings, frame: bytes) -> None:

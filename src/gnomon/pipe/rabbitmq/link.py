@@ -41,6 +41,7 @@ from gnomon.pipe.meeting.link import (
     UnfitBroker,
     as_unavailable,
     check_size,
+    times_cancelled,
     unavailable,
 )
 from gnomon.pipe.meeting.presence import KnownGateways
@@ -96,6 +97,7 @@ class RabbitLink:
 
     async def run(self) -> None:
         """Listen until that fails. Raises PipeUnavailable."""
+        cancelled = times_cancelled()
         try:
             with as_unavailable(self._settings, _FAILURES):
                 async with contextlib.AsyncExitStack() as stack:
@@ -104,6 +106,8 @@ class RabbitLink:
                     async with asyncio.timeout(self._settings.silence_seconds):
                         channel = await connection.channel(on_return_raises=True)
                         await self._listen(channel)
+                    if times_cancelled() > cancelled:
+                        raise asyncio.CancelledError  # the client of RabbitMQ has swallowed it
                     await self._serve(connection, channel)
         finally:
             self._close()

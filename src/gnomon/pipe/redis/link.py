@@ -25,6 +25,7 @@ from gnomon.pipe.meeting.link import (
     LinkEnd,
     as_unavailable,
     check_size,
+    times_cancelled,
     unavailable,
 )
 from gnomon.settings import PipeSettings
@@ -57,14 +58,14 @@ class RedisLink:
 
     async def run(self) -> None:
         """Listen until that fails. Raises PipeUnavailable."""
-        cancelled = _times_cancelled()
+        cancelled = times_cancelled()
         try:
             with as_unavailable(self._settings, _FAILURES):
                 async with self._redis, self._redis.pubsub() as listening:
                     await listening.subscribe(self.channel, beat_channel(self._settings.namespace))
                     if self._end.is_gateway:
                         await self._check_largest()
-                    if _times_cancelled() > cancelled:
+                    if times_cancelled() > cancelled:
                         raise asyncio.CancelledError  # the client of Redis has swallowed it
                     self._open = True
                     async with asyncio.TaskGroup() as group:
@@ -189,12 +190,6 @@ class RedisLink:
         for each in asked:
             if each.result is not None and not each.result.done():
                 each.result.set_exception(unavailable(self._settings, error))
-
-
-def _times_cancelled() -> int:
-    """Not 0 in a task whose former link has broken: its task group leaves that behind."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 def _client(settings: PipeSettings) -> Redis:
