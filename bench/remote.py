@@ -1,9 +1,7 @@
 """Workers without a database, over HTTP and behind brokers, beside those with one: how fast they
-drain, how soon a lone task starts, how many can be in flight, and what idle sessions cost the API
-process that is their gateway."""
+drain, how soon a lone task starts, how many can be in flight, and what idle sessions cost."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -16,13 +14,12 @@ import msgspec
 from proof.campaigns.pipe_servers import PipeName, make_pipe_server
 from rich.progress import Progress
 
-from bench.sessions import Answered, Asked
+from bench.session_curve import curve
 from bench.stage import Stage
-from bench.trees import ROOT
 from gnomon.bench.arena import Arena
 from gnomon.bench.drain import SLOWEST_RATE, START_SECONDS
 from gnomon.bench.latency import lone
-from gnomon.bench.processes import Process, helper
+from gnomon.bench.processes import Process
 from gnomon.bench.results import Findings, Measure, TaskTally, at_least, at_most, number, percentile
 from gnomon.bench.submission import submit
 from gnomon.model.targets.target import PythonTarget
@@ -38,9 +35,7 @@ _NAMES = {
     "kafka": "behind Kafka",
 }
 _FLIGHT_SECONDS = 60.0  # beyond which nothing in flight is waited for
-_HELPERS = 4  # processes that hold the sessions
 By = tuple[str, str | None]  # the way, and the address of its broker
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +65,9 @@ async def run(stage: Stage, plan: Plan, progress: Progress) -> Findings:
 
 async def _run(stage: Stage, plan: Plan, progress: Progress, pipes: Mapping[str, str]) -> Findings:
     findings, ways = Findings(), [(way, pipes.get(way)) for way in plan.ways]
-    bar = progress.add_task("", total=plan.rounds * len(PROCESSES) * len(ways) + 2 * len(ways) + 1)
+    steps = plan.rounds * len(PROCESSES) * len(ways) + len(ways)
+    steps += len(ways) * bool(plan.flight) + (len(ways) - 1) * bool(plan.sessions)
+    bar = progress.add_task("", total=steps)
     rates: dict[tuple[str, int], list[float]] = {}
     for turn in range(plan.rounds):  # in turn, so that all meet the same weather
         for processes in PROCESSES:
@@ -94,11 +91,10 @@ async def _run(stage: Stage, plan: Plan, progress: Progress, pipes: Mapping[str,
         async with stage.arena() as arena:
             findings.add([await _flight(arena, by, plan.flight)])
         progress.advance(bar)
-    if plan.sessions:
-        progress.update(bar, description=f"{plan.sessions} idle sessions")
-        async with stage.arena() as arena:
-            findings.add(await _sessions(arena, plan))
-    progress.advance(bar)
+    for way, pipe in ways[1:] if plan.sessions else ():
+        progress.update(bar, description=f"{plan.sessions} idle sessions, {way}")
+        findings.add(await curve(stage, way, pipe, plan.sessions, plan.seconds))
+        progress.advance(bar)
     return findings
 
 
@@ -185,48 +181,3 @@ def _delays(delays: dict[str, list[float]], count: int) -> list[Measure]:
         title = f"ratio of the medians, lone task, {_NAMES[way]} to with a database"
         found.append(Measure(f"lone_ratio_{way}", title, ratio, "", at_most(2)))
     return found
-
-
-async def _sessions(arena: Arena, plan: Plan) -> list[Measure]:
-    async with arena.api() as api:
-        await asyncio.sleep(2)  # it has started by then
-        idle, before = _resident(api), _processor(api)
-        each = plan.sessions // _HELPERS
-        asked = [Asked(api.where, each, plan.seconds) for _ in range(_HELPERS)]
-        began = time.monotonic()
-        answers = await asyncio.gather(
-            *(helper("bench.sessions", a, Answered, ROOT) for a in asked)
-        )
-        took = time.monotonic() - began
-        used, peak = _processor(api) - before, api.peak_memory()
-    opened = sum(answer.opened for answer in answers)
-    failed = sum(answer.failed for answer in answers)
-    polls = sum(answer.polls for answer in answers)
-    note = f"{opened} sessions for {took:.0f} s, {polls} polls and beats, {failed} failed"
-    found = [
-        Measure("sessions", "sessions open at once", opened, "", at_least(plan.sessions), note),
-        Measure("sessions_failed", "calls that failed", failed, "", at_most(0)),
-        Measure("sessions_cpu", "API process: processor", 100 * used / took, "% of a core"),
-        Measure("sessions_idle", "API process: memory before", _megabytes(idle), "MB"),
-        Measure("sessions_peak", "API process: memory at the most", _megabytes(peak or 0), "MB"),
-    ]
-    if peak is not None and opened:
-        kilobytes = (peak - idle) / opened / 1024
-        found.append(Measure("sessions_each", "memory of a session", kilobytes, "kB"))
-    return found
-
-
-def _resident(process: Process) -> int:
-    """Bytes that it holds in memory."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _processor(process: Process) -> float:
-    """Seconds that it has used a processor for."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-
-
-def _megabytes(size: int) -> float:
-    return size / 1024 / 1024
