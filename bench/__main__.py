@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from proof.campaigns.pipe_servers import PipeName
 from rich.console import Console
 
 from bench import claim as claiming
@@ -12,6 +13,7 @@ from bench import coordination as coordinating
 from bench import counting as adding_up
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
+from bench import feeds as feeding
 from bench import limits as limiting
 from bench import lists as listing
 from bench import pages as paging
@@ -258,6 +260,23 @@ def remote(
         "Workers without a database, and with one",
         lambda stage, progress: working_remotely.run(stage, plan, progress),
         msgspec.to_builtins(plan),
+        json,
+    )
+
+
+@app.command()
+def feeds(
+    tasks: Annotated[int, typer.Option(min=100, help="To drain.")] = 20_000,
+    rounds: Annotated[int, typer.Option(min=1)] = 3,
+    pipes: Annotated[str, typer.Option(help="By commas.")] = "redis,rabbitmq,kafka",
+    json: Json = None,
+) -> None:
+    """Measure what a feed of outcomes adds to a drain, and how fast it is published."""
+    named = tuple(msgspec.convert(each, PipeName) for each in pipes.split(","))
+    run_and_report(
+        "Outcomes to brokers",
+        lambda stage, progress: feeding.run(stage, named, tasks, rounds, progress),
+        {"tasks": tasks, "rounds": rounds, "pipes": pipes},
         json,
     )
 
