@@ -26,7 +26,6 @@ from gnomon.bench.results import percentile
 from gnomon.bench.wire import whole_head
 
 ACCEPTED = 202
-LATE_SECONDS = 60.0  # that an open loop waits for answers after its end
 
 
 class HttpLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +41,7 @@ class HttpLoad(msgspec.Struct, frozen=True, kw_only=True):
     pause: float = 0.0  # mean seconds between an answer and the next request on a connection
     due_in: float | None = None  # seconds until all are due, at one instant; None: each at once
     first: int | None = None  # number the tasks from here on, in their payloads
+    patience: float = 60.0  # seconds to wait for an answer; what is not answered then is refused
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +65,13 @@ class LoadConnection(asyncio.Protocol):
         self._buffer = b""
         self._sent = 0.0
         self._transport: Any = None
+        self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        self.lost = True
         if self._sent:
             self._finish(0)
 
@@ -90,7 +92,7 @@ class LoadConnection(asyncio.Protocol):
 
 
 class LoadGenerator:
-    """Keeps all connections busy until it is over."""
+    """Keeps all connections busy until it is over. One that is lost is not made again."""
 
     def __init__(self, load: HttpLoad) -> None:
         self._load = load
@@ -111,14 +113,25 @@ class LoadGenerator:
             self._ends_at = began + self._load.seconds
         for client in clients:
             self._next(client)
-        await self._over.wait()
-        return _summary(self._load, began, self._due_at, self._refused, self._moments)
+        await self._ended()
+        return _summary(self._load, began, self._due_at, self._refused + self._open, self._moments)
+
+    async def _ended(self) -> None:
+        """Wait until it is over, or no request is answered any more."""
+        answers = -1
+        while answers < len(self._moments) + self._refused:
+            answers = len(self._moments) + self._refused
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), self._load.patience)
+                return
 
     def _next(self, client: LoadConnection) -> None:
         if self._left <= 0 or time.time() >= self._ends_at:
-            self._open -= 1
-            if self._open == 0:
-                self._over.set()
+            self._close_one()
+            return
+        if client.lost:  # while it paused
+            self._refused += 1
+            self._close_one()
             return
         self._left -= 1
         if self._number is None:
@@ -133,12 +146,19 @@ class LoadGenerator:
             self._moments.append((sent, answered))
         else:
             self._refused += 1
-        if self._load.pause:
+        if client.lost:
+            self._close_one()
+        elif self._load.pause:
             # Uneven, so as not to fall into step with anything periodic.
             pause = self._load.pause * random.uniform(0.5, 1.5)
             asyncio.get_running_loop().call_later(pause, self._next, client)
         else:
             self._next(client)
+
+    def _close_one(self) -> None:
+        self._open -= 1
+        if self._open == 0:
+            self._over.set()
 
 
 class OpenLoop:
@@ -149,6 +169,7 @@ class OpenLoop:
         self._load = load
         self._rate = rate
         self._request = request_of(load, None, None)
+        self._clients: list[LoadConnection] = []
         self._free: list[LoadConnection] = []
         self._planned: deque[float] = deque()
         self._open = 0
@@ -158,7 +179,8 @@ class OpenLoop:
 
     async def run(self) -> Loaded:
         assert self._load.seconds is not None
-        self._free = await _connected(self._load, self._answered)
+        self._clients = await _connected(self._load, self._answered)
+        self._free = list(self._clients)
         began, count = time.time(), max(1, int(self._load.seconds * self._rate))
         self._open = count
         for number in range(count):
@@ -168,13 +190,17 @@ class OpenLoop:
             self._planned.append(moment)
             self._send()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._load.seconds + LATE_SECONDS):
+            async with asyncio.timeout(self._load.seconds + self._load.patience):
                 await self._over.wait()
         return _summary(self._load, began, None, self._refused + self._open, self._moments)
 
     def _send(self) -> None:
         while self._planned and self._free:
-            self._free.pop().send(self._request, self._planned.popleft())
+            client = self._free.pop()
+            if not client.lost:
+                client.send(self._request, self._planned.popleft())
+        if all(client.lost for client in self._clients):
+            self._over.set()
 
     def _answered(self, client: LoadConnection, planned: float, status: int) -> None:
         if status == ACCEPTED:

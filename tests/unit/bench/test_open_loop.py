@@ -1,6 +1,8 @@
-"""A stall of the server is seen by every request that was planned meanwhile, not by one."""
+"""A stall of the server is seen by every request that was planned meanwhile, not by one. A server
+that goes away, or falls silent, ends the load."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -51,3 +53,36 @@ async def test_refusals_are_counted() -> None:
         load = HttpLoad(port=port, rate=50.0, seconds=0.2)
         loaded = await helper("gnomon.bench.load", load, Loaded)
     assert (loaded.accepted, loaded.refused) == (0, 10)
+
+
+async def _hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+async def _answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(ANSWER)
+    writer.close()
+
+
+async def _is_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(("rate", "pause"), [(100.0, 0.0), (None, 0.0), (None, 0.02)])
+@pytest.mark.parametrize("serve", [_hangs_up, _answers_once, _is_silent])
+async def test_a_server_that_answers_no_more_ends_the_load(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    rate: float | None,
+    pause: float,
+) -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        load = HttpLoad(port=port, connections=2, rate=rate, seconds=0.1, pause=pause, patience=0.1)
+        async with asyncio.timeout(20.0):
+            loaded = await helper("gnomon.bench.load", load, Loaded)
+    assert loaded.accepted <= 2
+    assert loaded.refused >= 2
