@@ -93,8 +93,8 @@ async def test_topics_for_small_messages_are_a_trouble_that_says_what_to_do(
         assert not await ends.up.get()
         (trouble,) = ends.troubles.all()
         assert "small.1.answers takes messages of at most 100000 bytes" in trouble.error
-        assert "set its max.message.bytes to 35651584" in trouble.error
-        set_largest(kafka, "small.1.answers", 35651584)
+        assert "set its max.message.bytes to 17825792" in trouble.error
+        set_largest(kafka, "small.1.answers", 17825792)
         await eventually(lambda: ends.answered("after"), 30)
         assert not ends.troubles.all()
 

@@ -9,10 +9,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are pub
 )
 from confluent_kafka.cimpl import NewTopic
 
-from gnomon.pipe.meeting.frames import VERSION
+from gnomon.pipe.meeting.frames import LARGEST_MESSAGE, VERSION
 from gnomon.settings import PipeSettings
 
-MOST_BYTES = 34 << 20  # of a message, with what Kafka adds
+MOST_BYTES = LARGEST_MESSAGE + (1 << 20)  # of a message, with what Kafka adds
 _SIZE = "max.message.bytes"
 FORBIDDEN = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
