@@ -99,10 +99,9 @@ def _measured(
     facts = machine()
     try:
         facts["postgresql"] = loop.run(server.check())
-        if (nodes := loop.run(server.nodes())) and not yes:
-            output.confirm(
-                f"nodes that work on this database: {nodes}. Slow them down for a while?"
-            )
+        if (nodes := loop.run(server.nodes())) != 0 and not yes:
+            told = "unknown to this role" if nodes is None else nodes
+            output.confirm(f"nodes that work on this database: {told}. Slow them down for a while?")
         return facts, loop.run(_unless_stopped(server, sizes, names))
     except BenchError as error:
         raise CommandFailed(str(error)) from error
@@ -125,7 +124,8 @@ async def _unless_stopped(
 
     async def measure() -> None:
         parts = [suite.PARTS[name] for name in names]
-        found.append(await suite.run(server, sizes, parts, begins))
+        async with server.reserved():
+            found.append(await suite.run(server, sizes, parts, begins))
 
     ended = await loop.unless(stop_on_signals().wait(), measure())
     output.live_end()
