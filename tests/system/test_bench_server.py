@@ -10,8 +10,10 @@ import pytest
 from tests.conftest import on_database
 from tests.waiting import eventually
 
+from gnomon.bench import submission, sustained
 from gnomon.bench.results import BenchError
 from gnomon.bench.server import DATABASE, BenchServer
+from gnomon.bench.sizes import Sizes
 from gnomon.model.errors import StatementRefused
 from gnomon.store.embedded import EmbeddedServer
 
@@ -93,3 +95,28 @@ async def test_a_role_that_may_only_create_databases_is_told_what_it_lacks(
     with pytest.raises(StatementRefused, match="Let an administrator run"):
         await measured(server)
     assert not await is_there(superuser)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_only_a_server_of_ours_is_told_to_write_its_checkpoint(
+    own_server: EmbeddedServer, superuser: Superuser, tmp_path: Path, is_ours: bool
+) -> None:
+    await superuser.execute("GRANT pg_checkpoint TO gnomon")
+    server = BenchServer(own_server.dsn, tmp_path, is_ours=is_ours)
+    async with server.reserved(), server.arena() as arena:
+        last = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
+        before = await superuser.fetchval(last)
+        await arena.rest()
+        assert (await superuser.fetchval(last) != before) == is_ours
+
+
+@pytest.mark.usefixtures("superuser")
+async def test_what_goes_by_time_is_bounded_in_tasks(
+    own_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    server = BenchServer(own_server.dsn, tmp_path)
+    sizes = Sizes(seconds=60.0, most=2_000)
+    async with server.reserved():
+        _, submitted = await submission.measure(server, sizes)
+        _, run = await sustained.measure(server, sizes)
+    assert [tally.submitted for tally in (*submitted, *run)] == [2_000, 2_000, 2_000]

@@ -5,7 +5,7 @@ import itertools
 import math
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,7 @@ Flow = tuple[str, Lane]  # a tenant, and a priority of its tasks
 AT_ONCE = 5_000  # tasks in one inserting statement
 _LOOK_SECONDS = 0.01
 _CLOCK_LOOKS = 20
+_REST_SECONDS = 600.0
 
 
 class Nobody:
@@ -52,11 +53,14 @@ class Arena:
         folder: Path,
         connection: "asyncpg.Connection[asyncpg.Record]",
         program: Program = INSTALLED,
+        *,
+        checkpoints: bool = True,  # not on a server that others work on
     ) -> None:
         self.dsn = dsn
         self.folder = folder
         self.connection = connection
         self.program = program
+        self._checkpoints = checkpoints
 
     @asynccontextmanager
     async def api(self, **settings: str) -> AsyncIterator[Process]:
@@ -117,9 +121,9 @@ class Arena:
 
     async def rest(self) -> None:
         """Do now what autovacuum and the checkpointer would do some time during the measure."""
-        await self.connection.execute("VACUUM ANALYZE")
-        with suppress(asyncpg.InsufficientPrivilegeError):  # on a server of somebody else
-            await self.connection.execute("CHECKPOINT")
+        await self.connection.execute("VACUUM ANALYZE", timeout=_REST_SECONDS)
+        if self._checkpoints:
+            await self.connection.execute("CHECKPOINT", timeout=_REST_SECONDS)
 
     async def settled(self, timeout: float, after: str = "") -> float:
         """Wait until no task is live (of tenants whose ids come after that one); gives the moment.

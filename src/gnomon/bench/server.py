@@ -38,8 +38,9 @@ class BenchServer:
     """The server at an address. It is only ever connected to the database there to make and to drop
     the one for measures."""
 
-    def __init__(self, dsn: str, folder: Path) -> None:
+    def __init__(self, dsn: str, folder: Path, *, is_ours: bool = False) -> None:
         self._dsn = dsn
+        self._is_ours = is_ours
         self._folder = folder
         self._own_dsn = _on_database(dsn, DATABASE)
         self._made = 0
@@ -98,7 +99,7 @@ class BenchServer:
             folder.mkdir()
             async with _connection(self._own_dsn) as connection:
                 await prepare(self._own_dsn)
-                yield Arena(self._own_dsn, folder, connection)
+                yield Arena(self._own_dsn, folder, connection, checkpoints=self._is_ours)
         except DRIVER_ERRORS as error:
             raise of_driver(error) from error
         finally:

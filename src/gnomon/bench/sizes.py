@@ -9,6 +9,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 50_000  # drained, by Gnomon and by the peer
     webhooks: int = 20_000
     seconds: float = 10.0  # of each measure that goes by time
+    most: int = 10_000_000  # tasks of such a measure, which ends sooner then
     idle: int = 300  # tasks submitted one at a time
     herd: int = 1_000  # tasks due at one instant
     rounds: int = 3  # of the herd

@@ -25,7 +25,8 @@ async def submit(api: Process, **asked: object) -> Loaded:
 
 async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[TaskTally]]:
     async with arenas.arena() as arena, arena.api() as api:
-        await submit(api, connections=CONNECTIONS, seconds=sizes.seconds / 5)  # warm up
+        warm, most = sizes.seconds / 5, max(1, sizes.most // 5)
+        await submit(api, connections=CONNECTIONS, seconds=warm, requests=most)
         single, single_tally = await _timed(arena, api, "submit_single", sizes, CONNECTIONS, 1)
     async with arenas.arena() as arena, arena.api() as api:
         await submit(api, connections=BATCH_CONNECTIONS, tasks=BATCH, requests=BATCH_CONNECTIONS)
@@ -40,7 +41,13 @@ async def _timed(
 ) -> tuple[Loaded, TaskTally]:
     before = await arena.live()
     await arena.rest()
-    loaded = await submit(api, connections=connections, tasks=tasks, seconds=sizes.seconds)
+    loaded = await submit(
+        api,
+        connections=connections,
+        tasks=tasks,
+        seconds=sizes.seconds,
+        requests=max(1, sizes.most // tasks),
+    )
     stored = await arena.live() - before
     return loaded, TaskTally(name, loaded.accepted, stored)
 

@@ -13,7 +13,10 @@ async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[Tas
     async with arenas.arena() as arena, arena.api() as api, arena.node():
         warm = await submit(api, connections=CONNECTIONS, tasks=BATCH, requests=CONNECTIONS)
         await arena.settled(60.0)
-        loaded = await submit(api, connections=CONNECTIONS, tasks=BATCH, seconds=sizes.seconds)
+        most = max(1, sizes.most // BATCH)
+        loaded = await submit(
+            api, connections=CONNECTIONS, tasks=BATCH, seconds=sizes.seconds, requests=most
+        )
         backlog = await arena.live()
         settled = await arena.settled(60.0 + loaded.accepted / SLOWEST_RATE)
         completed = await arena.completed() - warm.accepted

@@ -43,8 +43,9 @@ def bench(
     """Measure Gnomon on this machine, with the PostgreSQL of DATABASE_URL, or with a new one.
 
     It makes a database of its own on that server and drops it at its end, also when it is stopped:
-    none of your tasks is touched. It takes about a minute, 1 kB of disk a task, and all the
-    processor time that it can get, so the work of others is slower meanwhile. API and node run on
+    none of your tasks is touched. It takes about a minute, 1 kB of disk a task (of at
+    most a million a measure), and all the processor time that it can get, so the work of others is
+    slower meanwhile. API and node run on
     this machine with default settings.
 
     \b
@@ -58,7 +59,7 @@ def bench(
         raise typer.BadParameter(
             f"there is no {', '.join(unknown)}; there are {', '.join(PARTS)}", param_hint="--only"
         )
-    sizes = Sizes(tasks=tasks, seconds=seconds, idle=100, rounds=3)
+    sizes = Sizes(tasks=tasks, seconds=seconds, most=MOST_TASKS, idle=100, rounds=3)
     names = [name for name in PARTS if not only or name in only]
     with _server(settings_of(ctx)) as server:
         facts, findings = _measured(server, sizes, names, yes=yes)
@@ -84,7 +85,7 @@ def _server(settings: Settings) -> "Iterator[BenchServer]":
         output.live("starting a PostgreSQL for the measures: there is no DATABASE_URL", new=True)
         with database.embedded(folder / "data") as embedded:
             loop.run(may_create_databases(embedded.superuser_dsn))
-            yield BenchServer(embedded.dsn, folder)
+            yield BenchServer(embedded.dsn, folder, is_ours=True)
 
 
 def _measured(
