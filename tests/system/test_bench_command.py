@@ -201,4 +201,25 @@ def test_without_a_database_it_starts_one(tmp_path: Path) -> None:
     assert "starting a PostgreSQL" in shown.out
     assert "drain, from the node being ready" in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
-    assert list(tmp_path.iterdir()) == []
+    assert [entry.name for entry in (tmp_path / ".gnomon/bench").iterdir()] == ["lock"]
+
+
+async def test_the_server_of_a_stopped_or_killed_one_does_not_stay(tmp_path: Path) -> None:
+    folder = tmp_path / ".gnomon/bench"
+
+    async def started() -> bool:
+        return (folder / "postgres.dsn").exists()
+
+    with running(*LONG, cwd=tmp_path) as command:
+        await eventually(started, SECONDS)
+        pid = int((folder / "postgres/postmaster.pid").read_text().split()[0])
+        command.process.kill()
+        ended(command)
+    assert Path(f"/proc/{pid}/cwd").exists()
+    (folder / "postgres.dsn").unlink()
+    with running(*LONG, cwd=tmp_path) as command:
+        await eventually(started, SECONDS)
+        assert not Path(f"/proc/{pid}/cwd").exists()
+        command.process.terminate()
+        assert ended(command) == 130, command.errors
+    assert [entry.name for entry in folder.iterdir()] == ["lock"]

@@ -1,7 +1,8 @@
 """`gnomon bench`: how fast Gnomon is on this machine and this PostgreSQL."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ PARTS = ("submit", "drain", "latency", "sustained")
 MOST_TASKS = 1_000_000
 MOST_SECONDS = 300.0
 _INTERRUPTED = 130
+_held: list[int] = []  # signals that came while a server was started
 
 Tasks = Annotated[int, typer.Option(min=1, max=MOST_TASKS, help="To drain.")]
 Seconds = Annotated[
@@ -43,10 +45,9 @@ def bench(
     """Measure Gnomon on this machine, with the PostgreSQL of DATABASE_URL, or with a new one.
 
     It makes a database of its own on that server and drops it at its end, also when it is stopped:
-    none of your tasks is touched. It takes about a minute, 1 kB of disk a task (of at
-    most a million a measure), and all the processor time that it can get, so the work of others is
-    slower meanwhile. API and node run on
-    this machine with default settings.
+    none of your tasks is touched. It takes about a minute, 1 kB of disk a task (at most a
+    million in a measure), and all the processor time that it can get, so the work of others is
+    slower meanwhile. API and node run on this machine with default settings.
 
     \b
     gnomon bench
@@ -70,7 +71,6 @@ def bench(
 def _server(settings: Settings) -> "Iterator[BenchServer]":
     """The server of DATABASE_URL; without one, an embedded one that is removed again: that of
     `gnomon up` is for its tasks."""
-    from pathlib import Path
     from tempfile import TemporaryDirectory
 
     from gnomon.bench.server import BenchServer, may_create_databases
@@ -83,9 +83,47 @@ def _server(settings: Settings) -> "Iterator[BenchServer]":
             yield BenchServer(dsn, folder)
             return
         output.live("starting a PostgreSQL for the measures: there is no DATABASE_URL", new=True)
-        with database.embedded(folder / "data") as embedded:
+        with _own_server(Path(settings.database.data_dir) / "bench") as embedded:
             loop.run(may_create_databases(embedded.superuser_dsn))
             yield BenchServer(embedded.dsn, folder, is_ours=True)
+
+
+@contextmanager
+def _own_server(folder: Path) -> Iterator[Any]:
+    """A PostgreSQL that is removed again. Its folder is always the same: the server of a run that
+    was killed is stopped by the next one."""
+    import signal
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:  # until the measures have handlers of their own, which look at these
+        signal.signal(number, lambda number, _: _held.append(number))
+    with ExitStack() as afterwards, database.embedded(folder) as embedded:
+        afterwards.callback(_empty, folder)
+        try:
+            yield embedded
+        finally:
+            for number in numbers:  # let it stop
+                signal.signal(number, signal.SIG_IGN)
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, unless another run has it by now."""
+    import shutil
+
+    from gnomon.store.embedded import EmbeddedError
+    from gnomon.store.embedded.lock import DirectoryLock
+
+    lock = DirectoryLock(folder)
+    try:
+        lock.acquire()
+    except EmbeddedError:
+        return
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != "lock":
+            entry.unlink()
+    lock.release()
 
 
 def _measured(
@@ -128,7 +166,10 @@ async def _unless_stopped(
         async with server.reserved():
             found.append(await suite.run(server, sizes, parts, begins))
 
-    ended = await loop.unless(stop_on_signals().wait(), measure())
+    stop = stop_on_signals()
+    if _held:
+        stop.set()
+    ended = await loop.unless(stop.wait(), measure())
     output.live_end()
     if not ended:
         output.note("stopped; nothing is left on the server")
