@@ -67,7 +67,7 @@ async def in_the_middle(server: EmbeddedServer, command: Running) -> None:
         if not await is_there(server):
             return False
         try:
-            connection = await asyncpg.connect(on_database(server.superuser_dsn, DATABASE))
+            connection = await asyncpg.connect(on_database(server.dsn, DATABASE))
         except asyncpg.PostgresError:
             return False
         try:
@@ -121,7 +121,7 @@ async def test_who_stops_it_leaves_nothing(
     with running(*LONG, cwd=tmp_path, env=environment(server)) as command:
         await in_the_middle(server, command)
         command.process.send_signal(number)
-        assert ended(command) == 130
+        assert ended(command) == 130, command.errors
         assert command.errors.splitlines()[-1] == "stopped; nothing is left on the server"
     assert not await is_there(server)
 
