@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,17 @@ def redis_program() -> str:
     return found
 
 
+def free_ports(count: int) -> list[int]:
+    """Different ones: all are held until the last is found."""
+    with ExitStack() as held:
+        return [
+            held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            for _ in range(count)
+        ]
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 class Server:
@@ -137,8 +145,7 @@ class RabbitServer:
 
     def __init__(self, folder: Path, config: str = "") -> None:
         """`config`: lines of rabbitmq.conf."""
-        self.port, distribution, mapper = free_port(), free_port(), free_port()
-        self.tls_port = free_port()
+        self.port, self.tls_port, distribution, mapper = free_ports(4)
         self.authority = Authority(folder, "authority")
         self.authority.sign(folder, "127.0.0.1")
         self._folder = folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from tests.brokers import Server, free_port
+from tests.brokers import Server, free_ports
 from tests.certificates import Authority
 from tests.kafka.jars import CLASS_PATH
 from tests.waiting import eventually_sync
@@ -29,7 +29,8 @@ class KafkaServer(Server):
         `users`: besides the one that there always is; they may do what they are allowed to, and
         whoever comes without a password may do all."""
         self._users = tuple(users)
-        self.ports = {name: free_port() for name in (*LISTENERS, *listeners, "CONTROLLER")}
+        names = (*LISTENERS, *listeners, "CONTROLLER")
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self._plain = tuple(listeners)
         self._folder = folder
         self._advertised: dict[str, int] = {}
@@ -54,15 +55,17 @@ class KafkaServer(Server):
         """Make its data anew, empty."""
         shutil.rmtree(self._folder / "data", ignore_errors=True)
         self.advertise(self._advertised)
-        subprocess.run(
+        made = subprocess.run(
             [
                 *self._java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", self._file,
                 "--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]",
             ],
-            check=True,
             capture_output=True,
+            text=True,
+            check=False,
             timeout=60,
         )  # fmt: skip
+        assert made.returncode == 0, made.stdout + made.stderr
 
     def url(self, listener: str = "PLAINTEXT") -> str:
         scheme = "kafkas" if listener.endswith("SSL") else "kafka"
