@@ -208,6 +208,25 @@ async def test_the_largest_message_is_tried_once_and_not_on_every_connection(
     assert trials.count == 1
 
 
+async def test_a_wait_that_the_client_gives_up_by_itself_ends_one_connection_only(
+    rabbit: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client cancels what waits when no heartbeats come, and not the task of the link."""
+    trial, trials = RabbitLink._try_largest, 0
+
+    async def given_up_once(link: RabbitLink, connection: Any, sender: Any) -> None:
+        nonlocal trials
+        trials += 1
+        if trials == 1:
+            raise asyncio.CancelledError
+        await trial(link, connection, sender)
+
+    monkeypatch.setattr(RabbitLink, "_try_largest", given_up_once)
+    async with asyncio.timeout(60), pipe_ends(rabbit.pipe_url) as ends:
+        assert not await ends.up.get()
+        await eventually(lambda: ends.answered("after"))
+
+
 async def test_where_the_largest_message_takes_too_long_that_is_said_and_the_link_does_without(
     rabbit: RabbitServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

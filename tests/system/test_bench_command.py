@@ -201,11 +201,13 @@ def test_without_a_database_it_starts_one(tmp_path: Path) -> None:
     assert "starting a PostgreSQL" in shown.out
     assert "drain, from the node being ready" in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
-    assert [entry.name for entry in (tmp_path / ".gnomon/bench").iterdir()] == ["lock"]
+    assert [
+        entry.name for entry in (tmp_path / ".gnomon/gnomon_bench_may_be_dropped").iterdir()
+    ] == ["lock"]
 
 
 async def test_the_server_of_a_stopped_or_killed_one_does_not_stay(tmp_path: Path) -> None:
-    folder = tmp_path / ".gnomon/bench"
+    folder = tmp_path / ".gnomon/gnomon_bench_may_be_dropped"
 
     async def started() -> bool:
         return (folder / "postgres.dsn").exists()

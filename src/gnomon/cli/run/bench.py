@@ -73,7 +73,7 @@ def _server(settings: Settings) -> "Iterator[BenchServer]":
     `gnomon up` is for its tasks."""
     from tempfile import TemporaryDirectory
 
-    from gnomon.bench.server import BenchServer, may_create_databases
+    from gnomon.bench.server import DATABASE, BenchServer, may_create_databases
 
     database.check_address(settings)
     dsn = settings.database.direct_url or settings.database.url
@@ -83,7 +83,7 @@ def _server(settings: Settings) -> "Iterator[BenchServer]":
             yield BenchServer(dsn, folder)
             return
         output.live("starting a PostgreSQL for the measures: there is no DATABASE_URL", new=True)
-        with _own_server(Path(settings.database.data_dir) / "bench") as embedded:
+        with _own_server(Path(settings.database.data_dir) / DATABASE) as embedded:
             loop.run(may_create_databases(embedded.superuser_dsn))
             yield BenchServer(embedded.dsn, folder, is_ours=True)
 
@@ -91,7 +91,7 @@ def _server(settings: Settings) -> "Iterator[BenchServer]":
 @contextmanager
 def _own_server(folder: Path) -> Iterator[Any]:
     """A PostgreSQL that is removed again. Its folder is always the same: the server of a run that
-    was killed is stopped by the next one."""
+    was killed is stopped by the next one. All in it is removed, so it has a name like no other."""
     import signal
 
     numbers = (signal.SIGTERM, signal.SIGINT)

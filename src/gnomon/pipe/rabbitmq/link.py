@@ -100,15 +100,13 @@ class RabbitLink:
         cancelled = times_cancelled()
         try:
             with as_unavailable(self._settings, _FAILURES):
-                async with contextlib.AsyncExitStack() as stack:
-                    connection = await self._connected()
-                    stack.push_async_callback(_close, connection)
-                    async with asyncio.timeout(self._settings.silence_seconds):
-                        channel = await connection.channel(on_return_raises=True)
-                        await self._listen(channel)
-                    if times_cancelled() > cancelled:
-                        raise asyncio.CancelledError  # the client of RabbitMQ has swallowed it
-                    await self._serve(connection, channel)
+                await self._listen_and_serve(cancelled)
+        except asyncio.CancelledError as error:
+            if times_cancelled() > cancelled:
+                raise
+            # The client of RabbitMQ cancels what waits for a server that has fallen silent.
+            reset = ConnectionResetError("the connection was closed")
+            raise unavailable(self._settings, reset) from error
         finally:
             self._close()
 
@@ -134,6 +132,18 @@ class RabbitLink:
         return found
 
     # The connection
+
+    async def _listen_and_serve(self, cancelled: int) -> None:
+        """`cancelled`: how often this task was, before."""
+        async with contextlib.AsyncExitStack() as stack:
+            connection = await self._connected()
+            stack.push_async_callback(_close, connection)
+            async with asyncio.timeout(self._settings.silence_seconds):
+                channel = await connection.channel(on_return_raises=True)
+                await self._listen(channel)
+            if times_cancelled() > cancelled:
+                raise asyncio.CancelledError  # the client of RabbitMQ has swallowed it
+            await self._serve(connection, channel)
 
     async def _connected(self) -> AbstractConnection:
         settings, options = self._settings, dict[str, Any]()
