@@ -1,8 +1,6 @@
 """A checkout of Gnomon that can be run: this one, or another commit in a worktree of its own."""
 
-import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -86,20 +84,7 @@ async def _verify(tree: Tree) -> None:
 
 
 async def _output(*program: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *program,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
     try:
-        output, errors = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode != 0:
-        why = errors.decode(errors="replace").strip()[-2000:]
-        raise BenchError(f"`{' '.join(program)}` failed: {why}")
-    return output.decode()
+        return (await output_of(program, cwd=ROOT)).decode()
+    except BenchError as error:
+        raise BenchError(f"`{' '.join(program)}` failed: {error}") from None

@@ -13,7 +13,7 @@ from tests.integration.test_feeds import publisher_of, valkey
 from tests.integration.test_live_watch import HandTurnedClock
 
 from gnomon.model.tasks.task import DEFAULT_TENANT
-from gnomon.node.maintenance.feed_publisher import FeedPublisher
+from gnomon.node.maintenance.feeds.feed_publisher import FeedPublisher
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.observe.events import Event
 from gnomon.observe.node_events import OutcomesPublished

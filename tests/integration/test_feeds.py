@@ -20,9 +20,9 @@ from gnomon.clock import Clock, SystemClock, new_incarnation
 from gnomon.model.insight.outcome_feed import FeedOutcome
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
-from gnomon.node.maintenance.feed_chore import FeedChore
-from gnomon.node.maintenance.feed_keeper import FeedKeeper
-from gnomon.node.maintenance.feed_publisher import FeedPublisher
+from gnomon.node.maintenance.feeds.feed_chore import FeedChore
+from gnomon.node.maintenance.feeds.feed_keeper import FeedKeeper
+from gnomon.node.maintenance.feeds.feed_publisher import FeedPublisher
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.observe.events import Event

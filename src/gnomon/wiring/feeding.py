@@ -1,10 +1,10 @@
 """The services of a node that publish outcomes to the brokers of feeds."""
 
 from gnomon.chores import Service, every
-from gnomon.node.maintenance.feed_chore import FeedChore
-from gnomon.node.maintenance.feed_keeper import EVERY_SECONDS as KEEP_SECONDS
-from gnomon.node.maintenance.feed_keeper import FeedKeeper
-from gnomon.node.maintenance.feed_publisher import EVERY_SECONDS, FeedPublisher
+from gnomon.node.maintenance.feeds.feed_chore import FeedChore
+from gnomon.node.maintenance.feeds.feed_keeper import EVERY_SECONDS as KEEP_SECONDS
+from gnomon.node.maintenance.feeds.feed_keeper import FeedKeeper
+from gnomon.node.maintenance.feeds.feed_publisher import EVERY_SECONDS, FeedPublisher
 from gnomon.node.membership.lease import Lease
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.feeds.feed_notes import PostgresFeedNotes

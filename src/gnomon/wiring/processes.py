@@ -283,17 +283,21 @@ async def joined_node(
         assembly = Assembly(inputs, lease)
         node = assembly.node()
         await node.membership.join()
-        listener = Listener(
-            database.direct,
-            clock,
-            assembly.on_due,
-            assembly.on_cancel,
-            settings.node.scan_seconds,
-            assembly.on_steps,
-        )
+        listener = _listener(assembly, database, clock, settings)
         renewal = LeaseConnection(database.direct)
         keeper = LeaseKeeper(lease, renewal, clock, node.on_lease_lost, emit)
         yield node, listener, keeper
+
+
+def _listener(assembly: Assembly, database: Database, clock: Clock, settings: Settings) -> Listener:
+    return Listener(
+        database.direct,
+        clock,
+        assembly.on_due,
+        assembly.on_cancel,
+        settings.node.scan_seconds,
+        assembly.on_steps,
+    )
 
 
 def _python(app: Gnomon, settings: Settings, lease: Lease, clock: Clock) -> PythonCaller:

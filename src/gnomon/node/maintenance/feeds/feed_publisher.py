@@ -7,8 +7,8 @@ from uuid import UUID
 
 from gnomon.clock import Clock
 from gnomon.model.insight.outcome_feed import FeedState
-from gnomon.node.maintenance.feed_chore import FeedChore
-from gnomon.node.maintenance.feed_chunk import FeedChunk
+from gnomon.node.maintenance.feeds.feed_chore import FeedChore
+from gnomon.node.maintenance.feeds.feed_chunk import FeedChunk
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import OutcomesPublished
