@@ -187,9 +187,10 @@ def _receipt(replay: bytes) -> Receipt:
 
 def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], context: Context) -> Answer:
     pairs, now = zip(prepared, receipts, strict=True), context.clock.now()
-    new = (each.submission for each in prepared if isinstance(each, NewTask))
+    new = [each.submission for each in prepared if isinstance(each, NewTask)]
     # One of each kind will do: a batch may have thousands of the same.
-    told = {w: None for submission in new for w in context.handlers.warnings(submission)}
+    kinds = {(s.task_type, s.target.by_handler): s for s in new}
+    told = {w: None for each in kinds.values() for w in context.handlers.warnings(each)}
     tasks = [_item(each, receipt, now) for each, receipt in pairs]
     return answer(202, BatchView(tasks, list(told)[:_MOST_WARNINGS]))
 

@@ -21,5 +21,5 @@ class SubmissionCounter:
     async def run_once(self) -> int:
         """Gives how many were counted."""
         counted = await self._store.take(self._quotas_of, _MOST)
-        self._tally.submitted_by_sql(counted.items())
+        self._tally.submitted_by_key(counted.items())
         return sum(counted.values())

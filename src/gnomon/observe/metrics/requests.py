@@ -1,5 +1,6 @@
 """Metrics of requests to an API process, and of the tasks that it stored."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -36,9 +37,9 @@ class RequestMetrics(Collector):
 
     def submitted(self, submissions: Sequence[Submission]) -> None:
         """These were committed."""
-        counts = self._submissions
-        for each in submissions:
-            counts[each.priority, each.cron_job_id is not None] += 1
+        kinds = Counter([(each.priority, each.cron_job_id is not None) for each in submissions])
+        for kind, number in kinds.items():
+            self._submissions[kind] += number
 
     def collect(self) -> Iterator[Metric]:
         codes = CounterMetricFamily(

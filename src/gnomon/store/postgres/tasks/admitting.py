@@ -160,9 +160,16 @@ class Stored(msgspec.Struct, frozen=True):
     admitted: Mapping[str, Admitted] = {}
 
     @classmethod
+    def plain(cls, batch: Sequence[Submission], rows: Sequence[asyncpg.Record]) -> "Stored":
+        """Of insert_plain_tasks.sql, which stores all of them."""
+        flows: dict[UUID, int] = {}
+        for flow, ids in rows:
+            flows |= dict.fromkeys([s.id for s in batch] if ids is None else ids, flow)
+        return cls(flows)
+
+    @classmethod
     def of(cls, question: Asked, rows: Sequence[asyncpg.Record]) -> "Stored":
-        if not question.quotas:
-            return cls({row["id"]: row["flow"] for row in rows})
+        """Of insert_tasks.sql."""
         return cls(
             {row["id"]: row["flow"] for row in rows if row["id"] is not None},
             {row["tenant_id"]: Admitted.of(question, row) for row in rows if row["id"] is None},

@@ -2,7 +2,7 @@
 -- See insert_tasks.sql, of which this is the part that is always needed; the columns are the same.
 -- $31 tenants, $32 how many of the tasks each of them has, $33 how many bytes of payload, $34 how many
 -- bytes in all.
--- Gives the id and the flow of each task.
+-- Gives each flow with the ids of its tasks; with NULL where all tasks are in it, as mostly.
 WITH metered AS (
     INSERT INTO gnomon.usage AS u (
         tenant_id, day, session, submissions, stored_bytes, held_bytes
@@ -15,8 +15,12 @@ WITH metered AS (
     SET submissions = u.submissions + excluded.submissions,
         stored_bytes = u.stored_bytes + excluded.stored_bytes,
         held_bytes = u.held_bytes + excluded.held_bytes
+), stored AS (
+    INSERT INTO gnomon.task (tenant_id, payload, {new_task}, shard, flow)
+    SELECT coalesce(tenant_id, ($1::text[])[1]), payload, {new_task_values}, {new_task_place}
+    FROM unnest($1::text[], $13::json[], {new_task_arrays}) AS s (tenant_id, payload, {new_task})
+    RETURNING id, flow
 )
-INSERT INTO gnomon.task (tenant_id, payload, {new_task}, shard, flow)
-SELECT coalesce(tenant_id, ($1::text[])[1]), payload, {new_task_values}, {new_task_place}
-FROM unnest($1::text[], $13::json[], {new_task_arrays}) AS s (tenant_id, payload, {new_task})
-RETURNING id, flow
+SELECT flow, CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(id) END AS ids
+FROM stored
+GROUP BY flow

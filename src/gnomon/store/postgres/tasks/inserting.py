@@ -115,7 +115,7 @@ async def _insert(
         rows = await connection.fetch(
             query("insert_plain_tasks"), *columns, *_metered(submissions, held)
         )
-        return Stored.of(question, rows)
+        return Stored.plain(submissions, rows)
     try:
         rows = await connection.fetch(
             query("insert_tasks"),
