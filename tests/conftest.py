@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from queue import Queue
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -36,6 +36,9 @@ from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.retention import partitions
 from gnomon.wiring.api import serve
+
+if TYPE_CHECKING:
+    from tests.brokers import ValkeyServer
 
 TEMPLATE = "gnomon_template"
 UNPARTITIONED = "gnomon_schema"  # the same without any daily partition
@@ -318,6 +321,17 @@ def serving_in_thread(dsn: str, **settings: Any) -> Iterator[str]:
         finally:
             stop()
             served.result(60.0)
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ValkeyServer]":
+    """A Valkey that stores nothing, for all tests of a file."""
+    from tests.brokers import ValkeyServer
+
+    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
+    server.start()
+    yield server
+    server.kill()
 
 
 @pytest.fixture(scope="module")

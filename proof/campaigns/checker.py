@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from proof.campaigns.expectations import Case, Faults, Limits, Surplus, cases, spends, surplus
 from proof.campaigns.history import Call, Changed, Effect, Final, History, Submitted
-from proof.campaigns.session_losses import Cause
+from proof.campaigns.session_losses import Cause, Ways
 
 SHOWN = 20  # of each kind
 _SEEN_LATE = 0.05  # seconds: a receiver writes down that it has answered after it did
@@ -109,7 +109,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def judge(history: History, limits: Limits | None = None) -> Judgement:
     """Ask when all should be over."""
     limits = limits or Limits()
-    faults = Faults(history.faults, history.lease, limits, history.routes)
+    ways = Ways(history.routes, history.gateways)
+    faults = Faults(history.faults, history.lease, limits, ways)
     findings = {kind: Finding() for kind in Kind}
     delays, causes = [], Counter[str]()
     known = {case.n: case for case in cases(history)}

@@ -16,10 +16,9 @@ from proof.campaigns.history import (
     Fault,
     Final,
     History,
-    Route,
     Submitted,
 )
-from proof.campaigns.session_losses import REMOTE, Cause, SessionLosses
+from proof.campaigns.session_losses import NO_WAYS, REMOTE, Cause, SessionLosses, Ways
 
 # Faults after which a process is gone, and what it ran with it.
 _DEADLY = ("kill", "crash_point", "skew")
@@ -156,12 +155,12 @@ class Faults:
     """What the faults of a campaign can explain, and what not."""
 
     def __init__(
-        self, faults: Sequence[Fault], lease: float, limits: Limits, routes: Sequence[Route] = ()
+        self, faults: Sequence[Fault], lease: float, limits: Limits, ways: Ways = NO_WAYS
     ) -> None:
         self._faults = sorted((f for f in faults if f.took_effect), key=lambda f: f.at)
         self._lease = lease
         self._limits = limits
-        self._sessions = SessionLosses(self._faults, routes, lease, limits.aftermath)
+        self._sessions = SessionLosses(self._faults, ways, lease, limits.aftermath)
 
     def explain(self, earlier: Call, later_at: float) -> Cause | None:
         """Which fault can be why the outcome of `earlier` was not heard of by then."""

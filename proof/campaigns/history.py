@@ -123,6 +123,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     finals: list[Final] = []
     sightings: list[Sighting] = []
     routes: list[Route] = []
+    gateways: list[str] = []  # all API processes, where remote workers find one by themselves
 
 
 _T = TypeVar("_T", bound=msgspec.Struct)

@@ -4,10 +4,14 @@ that the workers were led to. Pure.
 What runs on a remote worker is started elsewhere only when its session is lost, and that only when
 no beat came through for a whole lease. A beat comes every third of a lease, so a shorter silence
 loses nothing: a cut connection and a lost answer are none at all, and a gateway that dies is none
-for longer than its workers are led to it. While PostgreSQL is away nobody is declared dead, nor for
-a lease after it: it only makes a silence of another kind longer.
+for longer than its workers are led to it. Workers behind a broker find another gateway by
+themselves: one that is away, or cut off from PostgreSQL, is no silence for them. Only where all
+gateways are, at the same time, can nobody renew a lease, and it ends if that lasts as long as a
+lease less what has gone by since its last renewal. While PostgreSQL is away nobody is declared
+dead, nor for a lease after it: it only makes a silence of another kind longer.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,9 +25,20 @@ _AWAY = (
     "kill", "crash_point", "pause", "black_hole", "redis_kill", "redis_pause", "rabbitmq_kill",
     "rabbitmq_pause", "rabbitmq_full", "kafka_kill", "kafka_pause",
 )  # fmt: skip
+_OF_GATEWAY = ("kill", "crash_point", "pause", "black_hole")
 _POSTGRES = ("postgres_fast", "postgres_immediate")
 _SEEN_WITHIN = 0.1  # seconds: a death is seen a little after it
 REMOTE = "worker"  # how the names of remote workers begin
+
+
+class Ways(NamedTuple):
+    """How remote workers came to gateways."""
+
+    routes: Sequence[Route]
+    gateways: Sequence[str]  # all of them, where workers find one by themselves
+
+
+NO_WAYS = Ways((), ())
 
 
 class Cause(NamedTuple):
@@ -56,21 +71,21 @@ class Silence(NamedTuple):
 class SessionLosses:
     """Why what ran on a remote worker may have been started again."""
 
-    def __init__(
-        self, faults: Sequence[Fault], routes: Sequence[Route], lease: float, aftermath: float
-    ) -> None:
+    def __init__(self, faults: Sequence[Fault], ways: Ways, lease: float, aftermath: float) -> None:
         self._lease = lease
         self._patience = lease + aftermath
         self._deaths: dict[str, list[Fault]] = {}
         self._silences: dict[str, list[Silence]] = {}
-        remote = [f for f in faults if not f.victim.startswith("node")]
+        routes, remote = ways.routes, [f for f in faults if not f.victim.startswith("node")]
+        unserved = list(_unserved(remote, ways.gateways, lease))
         for worker in {each.worker for each in routes} | {
             f.victim for f in faults if f.victim.startswith(REMOTE)
         }:
             own = [f for f in remote if f.victim == worker or not f.victim.startswith(REMOTE)]
             self._deaths[worker] = [f for f in own if f.victim == worker and f.kind in _DEADLY]
             led = [each for each in routes if each.worker == worker]
-            self._silences[worker] = list(_merged(_silences(worker, own, led), lease / 3))
+            found = [*_silences(worker, own, led), *unserved]
+            self._silences[worker] = list(_merged(found, lease / 3))
         self._troubles = sorted(remote, key=lambda fault: fault.at)
 
     def explains(self, call: Call, later_at: float) -> Cause | None:
@@ -115,6 +130,19 @@ def _silences(worker: str, faults: Sequence[Fault], led: Sequence[Route]) -> Ite
                 begin, end = max(begin, fault.at), min(end, fault.healed_at)
                 if begin < end:
                     yield Silence(begin, end, (fault,))
+
+
+def _unserved(faults: Sequence[Fault], gateways: Sequence[str], lease: float) -> Iterator[Silence]:
+    """When every gateway was away, for so long that the lease of a session that was renewed a
+    third of it before has ended."""
+    if not gateways:
+        return
+    away = [[f for f in faults if f.victim == g and f.kind in _OF_GATEWAY] for g in gateways]
+    for together in itertools.product(*away):
+        begin = max(fault.at for fault in together)
+        end = min(fault.healed_at for fault in together)
+        if end - begin >= lease - lease / 3:
+            yield Silence(begin, end, together)
 
 
 def _times_at(led: Sequence[Route], gateway: str) -> Iterator[tuple[float, float]]:

@@ -199,6 +199,7 @@ class World:
             finals=found.finals,
             sightings=list(self.audit.sightings),
             routes=list(self.routes),
+            gateways=[] if self.broker is None else self.api_names,
         )
 
     # How it is made

@@ -1,7 +1,5 @@
 """Links through Redis against their contract; `integration` has those of RabbitMQ and Kafka."""
 
-from collections.abc import Iterator
-
 import pytest
 from tests.brokers import ValkeyServer
 
@@ -28,11 +26,3 @@ class TestRedisLink(LinksThroughBroker):
     @pytest.fixture
     def broker_url(self, valkey: ValkeyServer) -> str:
         return valkey.url
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
-    server.start()
-    yield server
-    server.kill()

@@ -1,7 +1,7 @@
 """Every pipe against the contracts of pipes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -243,11 +243,3 @@ class TestRedisPipe(ThroughBroker):
     @pytest.fixture
     def broker_url(self, valkey: ValkeyServer) -> str:
         return valkey.url
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
-    server.start()
-    yield server
-    server.kill()

@@ -54,6 +54,41 @@ async def test_a_worker_goes_on_at_another_gateway(
         assert (await worker.next())["task_id"] == more["task_id"]
 
 
+LEFT = """
+SELECT extract(epoch FROM alive_until - gnomon.now())::float8 FROM gnomon.node
+WHERE incarnation = $1::text::uuid
+"""
+
+
+async def lease_left(connection: Connection, worker: TestedWorker) -> float:
+    return float(await connection.fetchval(LEFT, worker.id))
+
+
+async def test_adopting_a_session_renews_it(database_dsn: str, connection: Connection) -> None:
+    """A gateway that has heard the worker may be cut off from the database before the next beat."""
+    async with serving(database_dsn, **QUICK) as first, serving(database_dsn, **QUICK) as second:
+        worker = await opened(first)
+        end = "UPDATE gnomon.node SET alive_until = gnomon.now() + interval '1 s' WHERE kind = 2"
+        await connection.execute(end)
+        worker.api = second
+        await worker.poll(0)
+        assert 8.0 < await lease_left(connection, worker) <= 10.0
+
+
+async def test_no_gateway_shortens_the_lease_that_another_one_has_granted(
+    database_dsn: str, connection: Connection
+) -> None:
+    """Its worker relies on it until it has been told of a shorter one."""
+    longer, shorter = QUICK | {"gateway_lease_seconds": 60.0}, QUICK
+    async with serving(database_dsn, **longer) as first, serving(database_dsn, **shorter) as second:
+        worker = await opened(first)
+        worker.api = second
+        await worker.poll(0)
+        assert await lease_left(connection, worker) > 50.0
+        assert await worker.beat() == {"lease_seconds": 10.0}
+        assert await lease_left(connection, worker) > 50.0
+
+
 async def test_a_waiting_poll_is_answered_when_the_gateway_stops(database_dsn: str) -> None:
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     settings = settings_with(api_port=0, **QUICK)

@@ -1,7 +1,7 @@
 """What an API process makes of calls through Redis that no worker of ours would send."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -108,14 +108,6 @@ async def listening(url: str, bounds: PipeBounds = BOUNDS) -> AsyncIterator[Worl
         await heard.subscribe(*sender.channels)
         yield World(app, sender, troubles)
         task.cancel()
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 error that nobody has thought of. It ends one connection, and nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-import pytest
 from tests.brokers import ValkeyServer
 from tests.integration.pipe_calls import pipe_ends
 from tests.waiting import eventually
@@ -47,14 +46,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
             await writer.drain()
     writer.close()
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), kept=False)
-    server.start()
-    yield server
-    server.kill()
 
 
 async def test_nonsense_ends_a_connection_and_the_next_one_works(valkey: ValkeyServer) -> None:

@@ -2,7 +2,6 @@
 trusted to be right."""
 
 import http
-from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
@@ -23,9 +22,11 @@ from gnomon.pipe.http.messages import (
 
 SECRET_HEADER = "gnomon-session-secret"  # noqa: S105 - its name
 LARGEST_ANSWER = 32 * 1024 * 1024  # bytes
+# The extension of a request to a broker's transport: prefer another gateway than the last one. Over
+# HTTP a gateway that refuses closes the connection, and the balancer decides.
+ELSEWHERE = "gnomon_elsewhere"
 _ROOT = "/api/v1/worker-sessions"
 _ENDED = (http.HTTPStatus.GONE, http.HTTPStatus.NOT_FOUND)
-_UNKNOWN = datetime.fromtimestamp(0, UTC)  # the time of the database
 _ANSWER_SECONDS = 10.0  # beyond what it was asked to wait
 
 T = TypeVar("T")
@@ -104,22 +105,30 @@ class BeatConnection:
         self._session = session
         self._http: httpx.AsyncClient | None = None
 
-    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+    async def renew(self, incarnation: UUID, lease: float) -> float:
+        """Where a gateway does not renew it, it is asked for again at once, elsewhere if there is
+        another one: a gateway may live, and have lost its way to the database."""
+        try:
+            return await self._beat(incarnation, lease)
+        except StoreUnavailable:
+            return await self._beat(incarnation, lease, elsewhere=True)
+
+    async def _beat(self, incarnation: UUID, lease: float, *, elsewhere: bool = False) -> float:
         if self._http is None:
             options = {**self._server.options(), "timeout": lease / 4}
             self._http = httpx.AsyncClient(transport=self._server.async_transport, **options)
         asked = self._server.request(Sending("POST", f"{_ROOT}/{incarnation}/beat", b"{}"))
         asked["headers"][SECRET_HEADER] = self._session.secret
         try:
-            response = await self._http.request(**asked)
-            _read(_of_session(_reply(response, response.content)), BeatAnswer)
+            response = await self._http.request(**asked, extensions={ELSEWHERE: elsewhere})
+            answer = _read(_of_session(_reply(response, response.content)), BeatAnswer)
         except (httpx.HTTPError, *BROKEN) as error:
             raise StoreUnavailable(f"no answer to the beat: {type(error).__name__}") from error
         except LeaseLost:
             raise
         except GnomonError as error:
             raise StoreUnavailable(str(error)) from error
-        return _UNKNOWN
+        return answer.lease_seconds
 
     async def close(self) -> None:
         if self._http is not None:

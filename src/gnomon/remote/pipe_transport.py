@@ -1,10 +1,14 @@
 """Carries the requests of a worker to a gateway through a broker, in place of a socket.
 
-A worker stays with one gateway for as long as that listens. Its connection is made with the first
-request, and again with the first one after it broke.
+A worker stays with one gateway for as long as that listens and serves: one that refuses for longer
+than a moment, or does not answer, is left for another one, if there is any. Each worker finds out
+by its own requests, so those of a gateway do not leave it all at once. The connection is made with
+the first request, and again with the first one after it broke.
 """
 
 import asyncio
+import http
+import math
 import zlib
 from collections.abc import Collection
 from typing import NamedTuple
@@ -23,11 +27,14 @@ from gnomon.pipe.meeting.frames import (
     worker_channel,
 )
 from gnomon.pipe.meeting.link import PipeUnavailable, link_to, unavailable
+from gnomon.remote.gateway_calls import ELSEWHERE
 from gnomon.settings import PipeSettings
 
 log = structlog.get_logger("gnomon.worker")
 
 _MOST_GATEWAYS = 1_000  # whose beats are remembered
+_HICCUP_SECONDS = 1.5  # for which a gateway may refuse all that it is asked, and keeps its workers
+_DOUBT_SECONDS = 10.0  # for which one that has not served is not chosen, if there is another
 _read = msgspec.msgpack.Decoder(PipeAnswer).decode
 
 
@@ -54,6 +61,8 @@ class PipeTransport(httpx.AsyncBaseTransport):
         seconds = request.extensions.get("timeout", {}).get("read")
         try:
             connection = await self._connected()
+            if request.extensions.get(ELSEWHERE):
+                connection.avoid()
             answer = await connection.ask(request, body, seconds)
         except TimeoutError as error:
             raise httpx.ReadTimeout("no answer in time", request=request) from error
@@ -93,7 +102,9 @@ class _Connection:
         self._number = 0
         self._gateway: str | None = None
         self._beats: dict[str, float] = {}  # when each gateway was last heard (monotonic)
-        self._doubtful: set[str] = set()  # gateways that have not answered, nor beaten since
+        # Until when gateways are doubted (monotonic): those that stand still, until they beat.
+        self._doubtful: dict[str, float] = {}
+        self._refusing: dict[str, float] = {}  # since when they have refused everything (monotonic)
         self._failure: PipeUnavailable | None = None
         self._settings = settings
         self._link = link_to(settings, channel, clock, self)
@@ -130,10 +141,13 @@ class _Connection:
             async with asyncio.timeout(seconds):
                 if not await self._link.publish(gateway, encoded(call)):
                     self.gone([gateway])
-                return await answer
+                found = await answer
         except TimeoutError:
-            self._doubt(gateway)
+            self._doubt(gateway, self._clock.monotonic() + _DOUBT_SECONDS)
             raise
+        else:
+            self._answered(gateway, found)
+            return found
         finally:
             del self._waiting[number]
             if answer.done() and not answer.cancelled():
@@ -163,14 +177,33 @@ class _Connection:
         if not found:
             where = f"{self._settings.place.label} at {self._settings.where}"
             raise PipeUnavailable(f"no gateway listens on {where}: is an API process running?")
-        self._doubtful.intersection_update(found)
+        now = self._clock.monotonic()
+        doubted = self._doubtful.items()
+        self._doubtful = {each: until for each, until in doubted if each in found and until > now}
         well = [each for each in found if each not in self._doubtful] or found
         self._gateway = max(well, key=lambda each: zlib.crc32(self._preference + each.encode()))
         return self._gateway
 
-    def _doubt(self, gateway: str) -> None:
-        """It does not answer: others are preferred until it beats again."""
-        self._doubtful.add(gateway)
+    def avoid(self) -> None:
+        """The gateway of before has failed whoever asks next."""
+        if self._gateway is not None:
+            self._doubt(self._gateway, self._clock.monotonic() + _DOUBT_SECONDS)
+
+    def _answered(self, gateway: str, answer: PipeAnswer) -> None:
+        """One that cannot serve now, such as for want of PostgreSQL, is left if that lasts."""
+        if answer.status != http.HTTPStatus.SERVICE_UNAVAILABLE:
+            self._refusing.pop(gateway, None)
+            return
+        now = self._clock.monotonic()
+        while len(self._refusing) >= _MOST_GATEWAYS:
+            del self._refusing[next(iter(self._refusing))]
+        if now >= self._refusing.setdefault(gateway, now) + _HICCUP_SECONDS:
+            del self._refusing[gateway]
+            self._doubt(gateway, now + _DOUBT_SECONDS)
+
+    def _doubt(self, gateway: str, until: float) -> None:
+        """Others are preferred until then."""
+        self._doubtful[gateway] = until
         if self._gateway == gateway:
             self._gateway = None
 
@@ -192,7 +225,8 @@ class _Connection:
         while len(self._beats) >= _MOST_GATEWAYS:
             del self._beats[next(iter(self._beats))]
         self._beats[gateway] = self._clock.monotonic()
-        self._doubtful.discard(gateway)
+        if self._doubtful.get(gateway) == math.inf:
+            del self._doubtful[gateway]
 
     def watched(self) -> Collection[str]:
         """Gateways that answers are waited for from. One that stands still is given up here."""
@@ -204,7 +238,7 @@ class _Connection:
             if each.asked_at < latest and self._beats.get(each.gateway, latest) <= latest
         }
         for gateway in still:
-            self._doubt(gateway)
+            self._doubt(gateway, math.inf)  # until it beats again
         self.gone(still)
         return {each.gateway for each in asked} - still
 

@@ -175,6 +175,7 @@ class GatewayAssembly(Assembly):
             self._session_store,
             self._lease,
             self._clock,
+            self._inputs.settings.gateway.lease_seconds,
         )
 
     @cached_property

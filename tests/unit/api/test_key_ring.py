@@ -58,7 +58,7 @@ class Lookup:
         self.away = False
         self.noted: list[UUID] = []
 
-    async def find(self, hashes: Sequence[bytes]) -> dict[bytes, ApiKey]:
+    async def find(self, hashes: Sequence[bytes], _within: float) -> dict[bytes, ApiKey]:
         self.questions.append(set(hashes))
         found = {each: self.live[each] for each in hashes if each in self.live}
         await self.open.wait()

@@ -30,6 +30,7 @@ def judged(
     routes: tuple[Route, ...] = AT_FIRST,
     calls: tuple[Call, ...] = (call(100.0, 1, "worker-1"),),
     again_at: float = 106.0,
+    gateways: tuple[str, ...] = (),
 ) -> Judgement:
     last = call(again_at, 9, "worker-2", again_at + 0.1)
     asked = Submitted(
@@ -39,7 +40,7 @@ def judged(
     history = History(
         began_at=0.0, ended_at=200.0, lease=LEASE, submitted=[asked], calls=[*calls, last],
         faults=list(faults), finals=[Final(n=1, task_id="a", state=10, fence=9, attempt=2)],
-        routes=list(routes),
+        routes=list(routes), gateways=list(gateways),
     )  # fmt: skip
     return judge(history)
 
@@ -111,6 +112,29 @@ def test_redis_explains_the_loss_of_sessions_behind_it_if_it_was_away_for_long()
     for kind in ("redis_cut", "redis_full"):
         assert starts(fault(kind, REDIS, 100.5, 103.5), routes=behind) == NOT
     assert starts(fault("kill", "api-1", 100.5, 103.5), routes=behind) == NOT  # it finds another
+
+
+@pytest.mark.parametrize("kind", ["kill", "crash_point", "pause", "black_hole"])
+def test_behind_a_broker_a_gateway_explains_only_while_there_is_no_other(kind: str) -> None:
+    """They find another one in time. A lease is 2 s, and was renewed up to 0.67 s before."""
+    behind = (Route("worker-1", REDIS, 0.0), Route("worker-2", REDIS, 0.0))
+    first = fault(kind, "api-1", 100.5, 103.5)
+    second = fault("black_hole", "api-2", 102.0, 104.9)
+    one, two = ("api-1",), ("api-1", "api-2")
+    assert starts(first, routes=behind, gateways=one) == EXPLAINED
+    assert starts(fault(kind, "api-1", 100.5, 101.8), routes=behind, gateways=one) == NOT
+    assert starts(first, routes=behind, gateways=two) == NOT
+    assert starts(first, second, routes=behind, gateways=two) == EXPLAINED  # for 1.5 s
+    soon = fault("black_hole", "api-2", 102.3, 104.9)
+    assert starts(first, soon, routes=behind, gateways=two) == NOT  # for 1.2 s
+    after = fault("black_hole", "api-2", 103.5, 105.5)
+    assert starts(first, after, routes=behind, gateways=two) == NOT
+    assert starts(first, second, routes=behind, gateways=(*two, "api-3")) == NOT
+    slow = fault("delay", "api-2", 100.5, 103.5)
+    assert starts(first, slow, routes=behind, gateways=two) == NOT
+    found = judged(first, second, routes=behind, gateways=two)
+    (why,) = (words for _, words in found[Kind.START_EXPLAINED].first)
+    assert f"{kind} of api-1, black_hole of api-2 from 102.000 to 103.500" in why
 
 
 def test_postgres_explains_nothing_but_makes_another_silence_longer() -> None:

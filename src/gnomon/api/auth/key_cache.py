@@ -12,7 +12,7 @@ import structlog
 from gnomon.access.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
 from gnomon.access.principal import Requester
 from gnomon.clock import Clock
-from gnomon.model.errors import Overloaded, StoreError, StoreUnavailable
+from gnomon.model.errors import Overloaded, StoreError
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 TRUST_SECONDS = 0.5  # counted from the start of the question: whatever was revoked before is found
@@ -135,10 +135,7 @@ class KeyRing:
     async def _ask_together(self) -> None:
         asked_at = self._clock.monotonic()
         try:
-            async with asyncio.timeout(ASK_SECONDS):
-                found = await self._lookup.find(list(self._asked))
-        except TimeoutError:
-            self._fail(StoreUnavailable("PostgreSQL does not answer in time"))
+            found = await self._lookup.find(list(self._asked), ASK_SECONDS)
         except Exception as error:  # noqa: BLE001 - whoever waits answers: 503, or 500 and a log
             self._fail(error)
         else:

@@ -7,7 +7,6 @@ renews only while the loop shows progress.
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -28,8 +27,8 @@ _SOONER = 3  # times as often a renewal is tried after one that failed
 class Renewal(Protocol):
     """A connection that only renews."""
 
-    async def renew(self, incarnation: UUID, lease: float) -> datetime:
-        """Extend the lease. Raises LeaseLost or StoreError."""
+    async def renew(self, incarnation: UUID, lease: float) -> float:
+        """Extend the lease; gives by how many seconds. Raises LeaseLost or StoreError."""
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -109,11 +108,11 @@ class LeaseKeeper:
             self._lease.missed()
             return False
         try:
-            await self._renewal.renew(self._lease.incarnation, self._lease.ttl)
+            granted = await self._renewal.renew(self._lease.incarnation, self._lease.ttl)
         except StoreError as error:
             if self._lease.since is not None:
                 log.warning("the lease could not be renewed", why=str(error))
             self._lease.missed()
             return False
-        self._lease.renewed(asked_at)
+        self._lease.renewed(asked_at, granted)
         return True

@@ -36,6 +36,7 @@ class Adoption:
         store: PostgresWorkerSessions,
         lease: Lease,
         clock: Clock,
+        lease_seconds: float,
     ) -> None:
         self._pipe = pipe
         self._conversation = conversation
@@ -44,12 +45,15 @@ class Adoption:
         self.store = store
         self.lease = lease
         self._clock = clock
+        self._lease_seconds = lease_seconds  # of a session
         self._departed: dict[TaskKey, RemoteExecution] = {}
 
     async def adopt(self, kept: KeptSession, epoch: str) -> WorkerSession:
-        """Take a session over, with what runs on it. Raises WorkerSessionGone, StoreError."""
-        asked_at = self._clock.monotonic()
-        adopted = await self.store.adopt(kept.incarnation, self.lease.incarnation)
+        """Take a session over, with what runs on it, and renew it: whoever has renewed it before
+        may be gone, and this gateway may lose its way to the store before the next beat. Raises
+        WorkerSessionGone, StoreError."""
+        asked_at, seconds = self._clock.monotonic(), self._lease_seconds
+        adopted = await self.store.adopt(kept.incarnation, self.lease.incarnation, seconds)
         if adopted is None:
             raise WorkerSessionGone(kept.incarnation)
         rows = await self._rows(kept.incarnation)
@@ -65,7 +69,7 @@ class Adoption:
         executions = [execution for execution in found if execution is not None]
         self._claims.adopted([e.delivery for e in executions])
         self._conversation.take_over(session, executions)
-        session.trusted_until = asked_at + kept.lease_seconds
+        session.renewed(asked_at, seconds)
         session.draining = kept.draining
         self._pipe.add(session)
         log.info("adopted a worker session", session=kept.name, tasks=len(executions))

@@ -28,7 +28,6 @@ from gnomon.store.ports.worker_sessions import KeptSession, NewWorkerSession
 _SECRET_BYTES = 32
 _MOST_KNOWN = 20_000  # sessions of other gateways, whose beats came here
 BEATS_A_LEASE = 3
-TRUSTED = 0.8  # of a lease: until then a session is given tasks
 
 
 class SessionCaller(msgspec.Struct, frozen=True):
@@ -221,8 +220,7 @@ class SessionDesk:
             self._on_pools()
 
     def _trust(self, session: WorkerSession, renewed_at: float) -> None:
-        seconds = self._settings.lease_seconds
-        session.trusted_until = renewed_at + seconds * TRUSTED
+        session.renewed(renewed_at, self._settings.lease_seconds)
         self._pipe.count(session)
 
     def _check_open(self) -> None:

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from gnomon.chores import Troubles
 from gnomon.clock import Clock
-from gnomon.model.errors import StoreError
-from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSessions
+from gnomon.model.errors import StoreError, StoreUnavailable
+from gnomon.store.postgres.dispatch.worker_sessions import RENEWED_WITHIN, PostgresWorkerSessions
 
 CHORE = "renew-sessions"
 GATHER_SECONDS = 0.05  # that beats are gathered for
@@ -27,11 +27,19 @@ class SessionRenewals:
 
     async def beat(self, incarnation: UUID) -> float | None:
         """Renew a lease; gives when that was asked for (monotonic), or None where the session is
-        dead. Raises StoreError."""
+        dead. Raises StoreError, also where the store takes too long: the lease would end while its
+        worker waits here, and another gateway may be able to renew it."""
         renewed: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
         self._beats.setdefault(incarnation, []).append(renewed)
         self._beaten.set()
-        return await renewed
+        seconds = self._lease * RENEWED_WITHIN
+        try:
+            async with asyncio.timeout(seconds):
+                return await renewed
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"PostgreSQL is unavailable: no answer within {seconds:g} s"
+            ) from None
 
     async def run(self) -> None:
         while True:

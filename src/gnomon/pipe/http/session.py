@@ -12,6 +12,7 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.http.messages import PollAnswer, StopReason
 
+TRUSTED = 0.8  # of a lease: until then a session is given tasks
 Claimed = tuple[TaskKey, int]  # a task and the fence of its claim
 
 
@@ -107,6 +108,10 @@ class WorkerSession:
         self.waiting: asyncio.Future[PollAnswer] | None = None
         self.answered: PollAnswer | None = None  # the last one, for a while
         self.answered_at = float("-inf")  # monotonic
+
+    def renewed(self, asked_at: float, lease: float) -> None:
+        """Its lease is good for so long from a moment after `asked_at` (monotonic)."""
+        self.trusted_until = asked_at + lease * TRUSTED
 
     @property
     def tenant_id(self) -> str:

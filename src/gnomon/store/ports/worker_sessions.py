@@ -44,7 +44,6 @@ class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
     gateway: UUID | None
     dead: bool
     draining: bool
-    lease_seconds: float  # left of its lease; negative where it has run out
 
 
 class AdoptedSession(msgspec.Struct, frozen=True):

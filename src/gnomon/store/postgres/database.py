@@ -269,6 +269,18 @@ class Database:
         async with self.connection() as connection:
             return await connection.fetch(query(name), *args)
 
+    async def fetch_within(self, seconds: float, name: str, *args: Any) -> list[asyncpg.Record]:
+        """The same for what must not wait for long. Given up after so many seconds, and with it the
+        connection: one that does not answer would not answer to a cancelling, either, and whoever
+        asks next must not be given it."""
+        with translated():
+            async with asyncio.timeout(seconds), self.connection() as connection:
+                try:
+                    return await connection.fetch(query(name), *args)
+                except asyncio.CancelledError:
+                    connection.terminate()
+                    raise
+
     async def fetchrow(self, name: str, *args: Any) -> asyncpg.Record | None:
         async with self.connection() as connection:
             return await connection.fetchrow(query(name), *args)

@@ -90,6 +90,7 @@ from gnomon.model.workflow_errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
+_WORKER_SESSIONS = "/api/v1/worker-sessions"
 ROOM_SECONDS = "30"  # somebody has to make it
 
 _log = structlog.get_logger(__name__)
@@ -241,6 +242,9 @@ def problem(status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Pr
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """The exception handler of the application."""
     found, headers = described(error)
+    if found.status == 503 and request.scope["path"].startswith(_WORKER_SESSIONS):
+        # The next call of the worker may then be led to another process.
+        headers = {**headers, "Connection": "close"}
     if found.status == 500:
         _log.error(
             "request failed", method=request.method, path=shown_path(request.scope), exc_info=error

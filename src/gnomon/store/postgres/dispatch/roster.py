@@ -81,7 +81,7 @@ class LeaseConnection:
         self._dsn = dsn
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
-    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+    async def renew(self, incarnation: UUID, lease: float) -> float:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._dsn)
         try:
@@ -93,7 +93,8 @@ class LeaseConnection:
             # One that did not answer in time would first wait for its own cancelling.
             self._connection.terminate()
             raise
-        return _renewed(row, incarnation)
+        _renewed(row, incarnation)
+        return lease
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -1,4 +1,3 @@
 -- A worker session, living or dead, as its row says.
-SELECT incarnation, name, slots, serves, tenant_id, secret, gateway, dead, draining,
-    extract(epoch FROM alive_until - gnomon.now())::float8 AS lease_seconds
+SELECT incarnation, name, slots, serves, tenant_id, secret, gateway, dead, draining
 FROM gnomon.node WHERE incarnation = $1 AND kind = 2

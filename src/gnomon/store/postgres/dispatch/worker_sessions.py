@@ -21,6 +21,8 @@ from gnomon.store.postgres.dispatch.dispatch_store import running_task
 from gnomon.store.postgres.dispatch.pools import pool_of, serves_of
 from gnomon.version import VERSION
 
+RENEWED_WITHIN = 0.2  # of a lease: else the renewal has failed
+
 
 class PostgresWorkerSessions:
     """The sessions of all gateways, as their rows say."""
@@ -56,7 +58,6 @@ class PostgresWorkerSessions:
             gateway=row["gateway"],
             dead=row["dead"],
             draining=row["draining"],
-            lease_seconds=row["lease_seconds"],
         )
 
     async def list_living(self, tenant_id: str, most: int) -> list[ListedSession]:
@@ -64,14 +65,19 @@ class PostgresWorkerSessions:
         rows = await self._database.fetch("list_worker_sessions", tenant_id, most)
         return [_listed(row) for row in rows]
 
-    async def adopt(self, incarnation: UUID, gateway: UUID) -> AdoptedSession | None:
-        """Let this gateway alone claim for the session from now on; None where it is dead."""
-        row = await self._database.fetchrow("adopt_worker_session", incarnation, gateway)
+    async def adopt(self, incarnation: UUID, gateway: UUID, lease: float) -> AdoptedSession | None:
+        """Let this gateway alone claim for the session from now on, and extend its lease; None
+        where it is dead."""
+        row = await self._database.fetchrow("adopt_worker_session", incarnation, gateway, lease)
         return None if row is None else AdoptedSession(was_own=row["was_own"])
 
     async def renew(self, incarnations: Sequence[UUID], lease: float) -> set[UUID]:
-        """Extend the leases of these; gives those that were not declared dead."""
-        rows = await self._database.fetch("renew_worker_sessions", incarnations, lease)
+        """Extend the leases of these; gives those that were not declared dead. Given up early
+        enough for their workers to ask another gateway."""
+        seconds = lease * RENEWED_WITHIN
+        rows = await self._database.fetch_within(
+            seconds, "renew_worker_sessions", incarnations, lease
+        )
         return {row["incarnation"] for row in rows}
 
     async def leases(self, incarnations: Sequence[UUID]) -> dict[UUID, float]:

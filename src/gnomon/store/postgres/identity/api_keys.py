@@ -32,9 +32,9 @@ class PostgresKeys:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, hashes: Sequence[bytes]) -> dict[bytes, ApiKey]:
-        """The live keys among these, by their hash."""
-        rows = await self._database.fetch("find_api_keys", hashes)
+    async def find(self, hashes: Sequence[bytes], within: float) -> dict[bytes, ApiKey]:
+        """The live keys among these, by their hash; given up after so many seconds."""
+        rows = await self._database.fetch_within(within, "find_api_keys", hashes)
         return {row["hash"]: _key(row) for row in rows}
 
     async def any(self) -> bool:
