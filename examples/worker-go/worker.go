@@ -116,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 func (s *session) serve(ctx context.Context) error {
 	s.end, s.lose = context.WithCancelCause(context.Background())
 	defer s.lose(errors.New("the session has ended"))
-	s.renewed(s.trusted)
+	s.renewed(s.trusted, s.Lease)
 	context.AfterFunc(ctx, func() { s.do(s.drain) })
 	go s.beat()
 	for s.end.Err() == nil {
@@ -147,8 +147,8 @@ func (s *session) drain() {
 	}
 }
 
-func (s *session) renewed(asked time.Time) {
-	s.trusted = asked.Add(seconds(s.Lease * 0.8)) // a fifth less than the gateway gives
+func (s *session) renewed(asked time.Time, lease float64) {
+	s.trusted = asked.Add(seconds(min(lease, s.Lease) * 0.8)) // a fifth less than the gateway gives
 }
 
 func (s *session) poll() {
@@ -319,15 +319,22 @@ func (t *Task) Progress(fraction float64, message string) {
 
 // beat renews the lease, whatever the handlers do: goroutines do not block each other.
 func (s *session) beat() {
-	for s.end.Err() == nil {
-		time.Sleep(seconds(s.Beat))
+	for wait := s.Beat; s.end.Err() == nil; {
+		time.Sleep(seconds(wait))
 		asked := time.Now()
-		status, err := s.call("POST", "/"+s.ID+"/beat", object{}, nil, s.Lease/4)
+		var answer struct {
+			Lease float64 `json:"lease_seconds"`
+		}
+		status, err := s.call("POST", "/"+s.ID+"/beat", object{}, &answer, s.Lease/4)
+		wait = s.Beat
+		if err != nil {
+			wait = s.Beat / 3 // another gateway may be able to
+		}
 		s.do(func() {
 			if err != nil {
 				s.failed(status, err)
 			} else {
-				s.renewed(asked)
+				s.renewed(asked, answer.Lease)
 			}
 		})
 	}

@@ -87,7 +87,7 @@ class Session {
     const asked = now();
     const body = { name, slots, handlers: Object.keys(handlers), client: "gnomon-example-js/1" };
     this.opened = await this.call("POST", "", body, 10);
-    this.renewed(asked);
+    this.renewed(asked, this.opened.lease_seconds);
   }
 
   async serve() {
@@ -113,12 +113,12 @@ class Session {
   beat() {
     const asked = now();
     const beating = this.call("POST", `/${this.opened.session_id}/beat`, {}, this.opened.lease_seconds / 4);
-    beating.then(() => this.renewed(asked), (error) => this.failed(error));
+    beating.then(({ lease_seconds }) => this.renewed(asked, lease_seconds), (error) => this.failed(error));
   }
 
-  /** @param {number} asked */
-  renewed(asked) {
-    this.trustedUntil = asked + this.opened.lease_seconds * 0.8; // a fifth less than the gateway gives
+  /** @param {number} asked @param {number} lease */
+  renewed(asked, lease) {
+    this.trustedUntil = asked + Math.min(lease, this.opened.lease_seconds) * 0.8; // a fifth less than the gateway gives
   }
 
   /** Whether the session is over. @param {any} error */
