@@ -151,7 +151,7 @@ class PlayedGateways:
         self._answering.cancel()
         await asyncio.gather(self._answering, return_exceptions=True)
         await self._http.aclose()
-        await self._listening.aclose()
+        await self._listening.aclose()  # type: ignore[no-untyped-call]
         await self._redis.aclose()
 
     async def _answer(self) -> None:
@@ -230,8 +230,8 @@ async def test_a_request_goes_elsewhere_at_once_and_beats_of_the_one_before_chan
         other = "b" if chosen == "a" else "a"
         played.statuses[chosen] = status
         assert await played.ask(seconds=0.3) == chosen
-        assert await played.ask(elsewhere=True) == other
         await played.beat(chosen)
+        assert await played.ask(elsewhere=True) == other
         played.statuses[other] = 503
         assert await played.ask() == other
         # Both are doubted now: the usual one is asked again.
