@@ -30,7 +30,7 @@ from gnomon.settings import PipeSettings
 from gnomon.store.postgres.database import Database
 
 LEASE = 8.0
-SETTINGS = QUICK | {"gateway_lease_seconds": LEASE}
+SETTINGS = QUICK | {"gateway_lease_seconds": LEASE, "node_lease_seconds": 60.0}
 
 
 class SocketProxy(Proxy):

@@ -234,8 +234,11 @@ async def test_a_request_goes_elsewhere_at_once_and_beats_of_the_one_before_chan
         assert await played.ask(elsewhere=True) == other
         played.statuses[other] = 503
         assert await played.ask() == other
-        # Both are doubted now: the usual one is asked again.
+        # Both are doubted now: the one that has failed longest ago is asked, in turn.
+        played.now += 1.0
         assert await played.ask(elsewhere=True, seconds=0.3) == chosen
+        played.now += 1.0
+        assert await played.ask(elsewhere=True, seconds=0.3) == other
         played.now += 2 * _DOUBT_SECONDS
         played.statuses[chosen] = 200
         assert await played.ask() == chosen

@@ -180,7 +180,9 @@ class _Connection:
         now = self._clock.monotonic()
         doubted = self._doubtful.items()
         self._doubtful = {each: until for each, until in doubted if each in found and until > now}
-        well = [each for each in found if each not in self._doubtful] or found
+        # Where all are doubted, the one whose failure is longest ago.
+        soonest = min(self._doubtful.get(each, now) for each in found)
+        well = [each for each in found if self._doubtful.get(each, now) == soonest]
         self._gateway = max(well, key=lambda each: zlib.crc32(self._preference + each.encode()))
         return self._gateway
 
