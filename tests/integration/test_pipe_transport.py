@@ -136,9 +136,13 @@ class PlayedGateways:
         self.asked: list[str] = []
         self._redis = Redis.from_url(valkey.url)
         settings = PipeSettings(url=valkey.url, namespace=NAMESPACE)
-        transport = PipeTransport(settings, SystemClock(lambda: self.now), b"")
+        transport = PipeTransport(settings, SystemClock(self._tick), b"")
         self._http = httpx.AsyncClient(transport=transport, base_url="http://pipe")
         self._transport = transport
+
+    def _tick(self) -> float:
+        self.now += 1e-6  # no two moments are the same
+        return self.now
 
     async def __aenter__(self) -> "PlayedGateways":
         self._listening = self._redis.pubsub()
