@@ -15,7 +15,8 @@ WITH moment AS MATERIALIZED (
     -- A column of one element holds for the whole batch.
     -- The address is where the claim left the row, or else one probe of the primary key; a join could be
     -- made in other ways. It may lead to nothing, or to another row by now, and what changes after a
-    -- look is not written: key, fence and node are compared again, with what is there by then.
+    -- look is not written: key, fence and node are compared again, with what is there by then (the key
+    -- by IS NOT DISTINCT FROM, which no index answers to).
     SELECT
         CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END AS tenant_id,
         r.id,
@@ -60,8 +61,8 @@ WITH moment AS MATERIALIZED (
 ), gone AS (
     DELETE FROM gnomon.task AS t
     USING found AS r
-    WHERE t.ctid = r.address AND t.tenant_id = r.tenant_id AND t.id = r.id
-      AND t.fence = r.fence AND t.node = r.node
+    WHERE t.ctid = r.address AND t.tenant_id IS NOT DISTINCT FROM r.tenant_id
+      AND t.id IS NOT DISTINCT FROM r.id AND t.fence = r.fence AND t.node = r.node
       AND (r.verdict IN (0, 4) OR t.cancel_requested)
       AND NOT (r.unbegun AND t.begun)
     RETURNING
@@ -111,8 +112,8 @@ WITH moment AS MATERIALIZED (
         last_error = coalesce(r.error, t.last_error),
         fingerprint = r.fingerprint  -- of a dead letter; null for all others
     FROM found AS r, moment AS m
-    WHERE t.ctid = r.address AND t.tenant_id = r.tenant_id AND t.id = r.id
-      AND t.fence = r.fence AND t.node = r.node
+    WHERE t.ctid = r.address AND t.tenant_id IS NOT DISTINCT FROM r.tenant_id
+      AND t.id IS NOT DISTINCT FROM r.id AND t.fence = r.fence AND t.node = r.node
       AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested
       AND NOT (r.unbegun AND t.begun)
     RETURNING
