@@ -13,6 +13,7 @@ VALUES = {
     "date": "'2026-01-01'",
     "json": "'{}'",
     "jsonb": "'{}'",
+    "tid": "'(7,2)'",
     "timestamptz": "now()",
     "uuid": "gen_random_uuid()",
 }

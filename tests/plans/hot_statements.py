@@ -56,11 +56,14 @@ def _tenants(of: Sequence[object]) -> list[str]:
     return [DEFAULT_TENANT] * len(of)
 
 
-def _settled(s: Sample, verdict: int) -> list[Any]:
+def _settled(
+    s: Sample, verdict: int, addresses: Sequence[tuple[int, int] | None] = (None,)
+) -> list[Any]:
     at, count = s.now.timestamp(), len(s.running)
     return [
         [DEFAULT_TENANT], list(s.running), [1], [NODE], [verdict], [0], [0.0], [False], [0],
         [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False], [None], [None],
+        addresses,
     ]  # fmt: skip
 
 
@@ -133,6 +136,7 @@ BY_KEY = [
     Hot("begin", KEY, lambda s: [[NODE], _tenants(s.running), s.running, [1] * len(s.running)]),
     Hot("settle", KEY, lambda s: _settled(s, 0)),
     Hot("settle", KEY, lambda s: _settled(s, 1)),
+    Hot("settle", KEY, lambda s: _settled(s, 0, [(0, 1)] * len(s.running))),
     Hot("insert_plain_tasks", frozenset(), _new_tasks),
     Hot("unended", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("flows_of", KEY, lambda s: [_tenants(s.waiting), s.waiting]),

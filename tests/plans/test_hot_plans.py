@@ -235,9 +235,31 @@ async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> Non
             [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None], [False],
             [None], [None],
         ]  # fmt: skip
-        for used in await plans(filled, "settle", *args):
-            assert used.of_tasks == {"task_pkey"}
-            assert "task" not in used.scanned
+        for addresses in ([None], [(0, 1)] * count):
+            for used in await plans(filled, "settle", *args, addresses):
+                assert used.of_tasks == {"task_pkey"}
+                assert "task" not in used.scanned
+
+
+async def test_a_settlement_that_knows_where_its_rows_are_reads_no_index(filled: Connection) -> None:
+    now = (await database_now(filled)).timestamp()
+    rows = await filled.fetch("SELECT id, ctid FROM gnomon.task WHERE state = 1 ORDER BY id LIMIT 20")
+    ids, addresses = [row["id"] for row in rows], [row["ctid"] for row in rows]
+    same = ["w"], [None], [200], ["ok"], [None], [False], [None], [None]
+    for half, known, read in (
+        (slice(10), addresses[:10], set()),
+        (slice(10, 20), [None], {"task_pkey"}),
+    ):
+        args = [
+            [DEFAULT_TENANT], ids[half], [1], [NODE], [0], [0], [0.0], [False], [0], [now] * 10,
+            [now] * 10, *same, known,
+        ]  # fmt: skip
+        async with filled.transaction():
+            before = dict(await filled.fetch(_SCANS, _OF_TASKS))
+            (settled,) = await filled.fetch(query("settle"), *args)
+            after = dict(await filled.fetch(_SCANS, _OF_TASKS))
+        assert len(settled["places"]) == 10
+        assert {name for name in after if after[name] > before[name]} == read
 
 
 async def test_a_look_at_all_nodes_has_a_bound(filled: Connection) -> None:

@@ -19,6 +19,10 @@ from gnomon.model.tasks.task import DeliveryMode, TaskKey
 NEVER = float("-inf")  # a `start_by` that has always passed
 
 
+# Where the claim left the row of a task, for the store alone: a hint, since rows move.
+Address = tuple[int, int]
+
+
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A claimed task on its way to a slot: all that an execution needs."""
 
@@ -47,6 +51,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     recurring: bool = False  # a cron job's run
     origin: Origin | None = None  # of the request that submitted it
     workflow_node: str | None = None  # of the run that it is in
+    address: Address | None = None
 
     @property
     def execute_at(self) -> datetime:

@@ -40,6 +40,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         delivery.task_type,
         internal,
         outcome.spawns if verdict is COMPLETE else None,
+        None if delivery.asks else delivery.address,  # what has begun has moved
     )
 
 

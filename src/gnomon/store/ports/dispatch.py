@@ -21,7 +21,7 @@ from gnomon.model.tasks.task import (
     DeliveryMode,
     TaskKey,
 )
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Address, Delivery
 from gnomon.store.ports.work.writer import Writer
 
 
@@ -123,6 +123,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     task_type: str = ""  # for the fingerprint of one that dies
     internal: bool = False  # it failed within Gnomon: for counting, and not stored
     spawns: str | None = None  # JSON: tasks that are stored with it, by `settle_spawning` alone
+    address: Address | None = None  # of its row; a wrong one costs a second look
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):

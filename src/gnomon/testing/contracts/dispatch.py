@@ -176,6 +176,25 @@ class SettlingContract:
         assert await world.dispatch.settle([settlement(delivery)]) == []  # settled once
         assert (await world.task(delivery.key)).status is Status.COMPLETED
 
+    async def test_an_address_is_only_a_hint(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        good, bad, moved, stale = await claimed(world, node, 4)
+        batch = [
+            settlement(good, address=bad.address),
+            settlement(bad, DEAD_LETTER, FAILED, address=good.address),
+            settlement(moved, address=(1 << 30, 1)),
+            settlement(stale, address=good.address, fence=good.fence + 1),
+        ]
+        settled = await world.dispatch.settle(batch)
+        assert {each.key: each.state for each in settled} == {
+            good.key: State.COMPLETED,
+            bad.key: State.DEAD,
+            moved.key: State.COMPLETED,
+        }
+        assert (await world.task(stale.key)).status is Status.RUNNING
+        (last,) = await world.dispatch.settle([settlement(stale, address=stale.address)])
+        assert last.state is State.COMPLETED
+
     async def test_a_node_that_comes_back_from_the_dead_changes_nothing(
         self, world: DispatchWorld
     ) -> None:

@@ -61,6 +61,7 @@ _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
 _MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
 _NO_FINGERPRINT: tuple[None] = (None,)
+_NO_ADDRESS: tuple[None] = (None,)
 _FEW = 10  # fingerprints, which are worked out at once
 
 
@@ -184,9 +185,10 @@ class PostgresDispatch:
         return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        settled = await self._settle(settlements)
+        settled = await self._settle(settlements, addressed=True)
         if len(settled) < len(settlements):
-            # Stale, or a cancellation was requested just then: only a second look can tell.
+            # Stale, moved, or a cancellation was requested just then: only a second look, by their
+            # keys, can tell.
             done = {s.key for s in settled}
             settled += await self._settle([s for s in settlements if s.key not in done])
         return settled
@@ -211,7 +213,11 @@ class PostgresDispatch:
         return [msgspec.structs.replace(settled[0], children=children)]
 
     async def _settle(
-        self, settlements: Sequence[Settlement], connection: "Connection | None" = None
+        self,
+        settlements: Sequence[Settlement],
+        connection: "Connection | None" = None,
+        *,
+        addressed: bool = False,
     ) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
         batch = sorted(settlements, key=_order)
@@ -237,6 +243,7 @@ class PostgresDispatch:
             same_or_all([s.unbegun for s in batch]),
             same_or_all([s.traceback for s in batch]),
             await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
+            same_or_all([s.address for s in batch]) if addressed else _NO_ADDRESS,
         )
         if connection is None:
             rows = await self._database.fetch("settle", *columns)
@@ -383,7 +390,8 @@ def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Deliver
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, _,
+        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, address,
+        _,
     ) = row  # fmt: skip
     # By position: names take as long as all the rest.
     return Delivery(
@@ -392,7 +400,7 @@ def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Deliver
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
         task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
         preemptible, queue, limit_keys, flow, recurring,
-        None if origin is None else origin_of(origin), workflow_node,
+        None if origin is None else origin_of(origin), workflow_node, address,
     )  # fmt: skip
 
 

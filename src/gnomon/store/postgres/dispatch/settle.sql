@@ -11,8 +11,12 @@ WITH moment AS MATERIALIZED (
     -- below.
     SELECT set_config('gnomon.counts_members', 'on', true) AS counts,
         set_config('gnomon.notes_outcomes', 'on', true) AS notes
-), report AS MATERIALIZED (
+), found AS MATERIALIZED (
     -- A column of one element holds for the whole batch.
+    -- The address is where the claim left the row, or else one probe of the primary key; a join could be
+    -- made in other ways. It may lead to nothing, or to another row by now, and what changes after a
+    -- look is not written: key, fence and node are compared again, with what is there by then (the key
+    -- by IS NOT DISTINCT FROM, which no index answers to).
     SELECT
         CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END AS tenant_id,
         r.id,
@@ -33,6 +37,11 @@ WITH moment AS MATERIALIZED (
         CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun,
         CASE WHEN cardinality($18::text[]) = 1 THEN ($18::text[])[1] ELSE r.traceback END AS traceback,
         CASE WHEN cardinality($19::bigint[]) = 1 THEN ($19::bigint[])[1] ELSE r.fingerprint END AS fingerprint,
+        coalesce(r.address, (
+            SELECT task.ctid FROM gnomon.task
+            WHERE task.tenant_id = CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END
+              AND task.id = r.id
+        )) AS address,
         r.place
     -- By (SELECT ...), which hides how many they are: the plan is the same for one and for a thousand.
     FROM unnest(
@@ -41,28 +50,19 @@ WITH moment AS MATERIALIZED (
         (SELECT $8::boolean[]), (SELECT $9::smallint[]), (SELECT $10::float8[]),
         (SELECT $11::float8[]), (SELECT $12::text[]), (SELECT $13::text[]),
         (SELECT $14::smallint[]), (SELECT $15::text[]), (SELECT $16::json[]),
-        (SELECT $17::boolean[]), (SELECT $18::text[]), (SELECT $19::bigint[])
+        (SELECT $17::boolean[]), (SELECT $18::text[]), (SELECT $19::bigint[]),
+        (SELECT $20::tid[])
     ) WITH ORDINALITY AS r (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
         finished_at, worker, error, response_status, response_body, result, unbegun,
-        traceback, fingerprint, place
+        traceback, fingerprint, address, place
     )
     WHERE (SELECT counts || notes FROM counting) = 'onon'  -- before anything is deleted
-), found AS MATERIALIZED (
-    -- One probe of the primary key for each; a join could be made in other ways. What changes after
-    -- this look is not written: fence and node are compared again, with what is there by then.
-    SELECT r.*, t.ctid AS address
-    FROM report AS r
-    CROSS JOIN LATERAL (
-        SELECT task.ctid FROM gnomon.task
-        WHERE task.tenant_id = r.tenant_id AND task.id = r.id
-          AND task.fence = r.fence AND task.node = r.node
-        OFFSET 0
-    ) AS t
 ), gone AS (
     DELETE FROM gnomon.task AS t
     USING found AS r
-    WHERE t.ctid = r.address AND t.fence = r.fence AND t.node = r.node
+    WHERE t.ctid = r.address AND t.tenant_id IS NOT DISTINCT FROM r.tenant_id
+      AND t.id IS NOT DISTINCT FROM r.id AND t.fence = r.fence AND t.node = r.node
       AND (r.verdict IN (0, 4) OR t.cancel_requested)
       AND NOT (r.unbegun AND t.begun)
     RETURNING
@@ -112,7 +112,8 @@ WITH moment AS MATERIALIZED (
         last_error = coalesce(r.error, t.last_error),
         fingerprint = r.fingerprint  -- of a dead letter; null for all others
     FROM found AS r, moment AS m
-    WHERE t.ctid = r.address AND t.fence = r.fence AND t.node = r.node
+    WHERE t.ctid = r.address AND t.tenant_id IS NOT DISTINCT FROM r.tenant_id
+      AND t.id IS NOT DISTINCT FROM r.id AND t.fence = r.fence AND t.node = r.node
       AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested
       AND NOT (r.unbegun AND t.begun)
     RETURNING

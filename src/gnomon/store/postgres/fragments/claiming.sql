@@ -29,4 +29,5 @@ t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.pay
     date_part('epoch', t.execute_at) AS scheduled_for, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
     t.origin,
     coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
-    t.cron_job_id IS NOT NULL AS recurring, t.workflow_node, date_part('epoch', m.now) AS now
+    t.cron_job_id IS NOT NULL AS recurring, t.workflow_node, t.ctid AS address,
+    date_part('epoch', m.now) AS now
