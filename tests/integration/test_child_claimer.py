@@ -316,7 +316,7 @@ async def test_what_must_not_start_is_released_and_has_spent_no_attempt(
 
 async def test_a_tenants_share_counts_what_was_claimed_so(bench: Workbench) -> None:
     """With the end of the parent its slot is free, and its child takes it."""
-    queue = FairQueue[Entry](slots=SlotShares(1), has_others=lambda _: True)
+    queue = FairQueue[Entry](slots=SlotShares(2, share=0.5), has_others=lambda _: True)
     claims = Claims(bench.held, Agenda(queue, bench.clock.now(), 10), StartChecks())
     parent = await bench.start("a")
     bench.held.fences.clear()

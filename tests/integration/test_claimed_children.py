@@ -49,9 +49,9 @@ class TakingRun(ComparedRun):
     async def end(
         self, deliveries: list[Delivery], taker: Taker | None, verdict: Verdict = COMPLETE
     ) -> list[Settled]:
-        outcome = OutcomeKind.SUCCEEDED if verdict is COMPLETE else OutcomeKind.FAILED
-        if verdict is RELEASE:
-            outcome = None
+        outcome = None if verdict is RELEASE else OutcomeKind.FAILED
+        if verdict is COMPLETE:
+            outcome = OutcomeKind.SUCCEEDED
         settlements = [
             Settlement(d.key, d.fence, d.incarnation, verdict, outcome) for d in deliveries
         ]
@@ -110,7 +110,12 @@ async def test_what_becomes_due_is_claimed_as_a_claim_would(
     (mine,) = taken.claim.deliveries if taken is not None else []
     (other,) = {"b", "c"} - run.names(taken)
     (theirs,) = await run.claimed(other)
-    for field in set(Delivery.__struct_fields__) - {"key", "start_by", "scheduled_for", "workflow_node"}:
+    for field in set(Delivery.__struct_fields__) - {
+        "key",
+        "start_by",
+        "scheduled_for",
+        "workflow_node",
+    }:
         assert getattr(mine, field) == getattr(theirs, field), field
     assert theirs.payload == b"null"
     assert 0 <= theirs.start_by - mine.start_by < 60
