@@ -70,3 +70,7 @@ class ChildClaimer:
     def send(self, taken: Taken) -> None:
         """To be called once what has ended holds nothing here any more."""
         self._claimer.send_taken(taken, self._took)
+
+    async def starting(self) -> None:
+        """Let what was sent start, before all else that follows from the settlement."""
+        await self._clock.sleep(0)

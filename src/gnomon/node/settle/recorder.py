@@ -78,8 +78,12 @@ class Recorder:
             kept = self._writer.unsettled
             self._unsettled |= {r.delivery.key: r for r in reports if r.delivery.key in kept}
         self._claims.settled(reports)
-        self._send_taken(settled)
-        self._pipe.settled(reports)
+        if self._children is not None and settled and settled[0].taken is not None:
+            self._children.send(settled[0].taken)
+            self._pipe.settled(reports)
+            await self._children.starting()
+        else:
+            self._pipe.settled(reports)
         self._follow_up.settled([report.delivery for report in reports], settlements, settled)
         refused, written = self._refused(reports, settlements, settled)
         self._acknowledge(reports, refused, written)
@@ -94,10 +98,6 @@ class Recorder:
             return None
         taker = self._children.taker([report.delivery for report in reports])
         return None if taker is None else partial(self._children.settle, taker)
-
-    def _send_taken(self, settled: Sequence[Settled]) -> None:
-        if self._children is not None and settled and settled[0].taken is not None:
-            self._children.send(settled[0].taken)
 
     async def _write_spawning(
         self, reports: Sequence[Report], settlements: list[Settlement]

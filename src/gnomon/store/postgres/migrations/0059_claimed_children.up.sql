@@ -15,8 +15,22 @@ CREATE FUNCTION gnomon.claim_children(
 DECLARE
     v_now timestamptz := gnomon.now();
 BEGIN
+    PERFORM FROM gnomon.node AS n
+    WHERE n.incarnation = p_node AND NOT n.dead
+    FOR KEY SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     RETURN QUERY
-    WITH chosen AS MATERIALIZED (
+    UPDATE gnomon.task AS t
+    SET state = 1,
+        fence = t.fence + 1,
+        attempt = t.attempt + 1,
+        begun = false,
+        started_at = v_now,
+        run_until = v_now + make_interval(secs => t.timeout_seconds + p_grace),
+        node = p_node
+    WHERE t.ctid = ANY (ARRAY(
         SELECT f.ctid
         FROM unnest(p_tenants, p_ids) AS k (tenant_id, id)
         CROSS JOIN LATERAL (
@@ -33,25 +47,11 @@ BEGIN
                       p_pools, c.tenant_id, c.lane, c.task_type, c.queue, gnomon.is_by_handler(c.target)
                   )
               )
-            FOR UPDATE SKIP LOCKED
+            OFFSET 0
         ) AS f
-        WHERE EXISTS (
-            SELECT FROM gnomon.node AS n
-            WHERE n.incarnation = p_node AND NOT n.dead
-            FOR KEY SHARE SKIP LOCKED
-        )
         ORDER BY f.lane, k.id
         LIMIT p_most
-    )
-    UPDATE gnomon.task AS t
-    SET state = 1,
-        fence = t.fence + 1,
-        attempt = t.attempt + 1,
-        begun = false,
-        started_at = v_now,
-        run_until = v_now + make_interval(secs => t.timeout_seconds + p_grace),
-        node = p_node
-    WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
+    ))
     RETURNING t.*;
 END
 $$;
