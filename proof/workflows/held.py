@@ -144,6 +144,7 @@ class HeldRun(ComparedRun):
         found = await self.elements(name)
         if any(each["state"] == State.DEAD or each["became"] == _FAILED for each in found):
             return
+        await self.release()
         async with self._tasks.change(DEFAULT_TENANT) as change:
             await change.cancel(self.ids[name], interrupt=False)
         for each in await self.elements(name):

@@ -52,9 +52,13 @@ class KilledHeldRun(HeldRun):
     kills: Kills
 
     async def settle_tasks(
-        self, verdicts: dict[UUID, Verdict], settlers: int, chance: random.Random
+        self,
+        verdicts: dict[UUID, Verdict],
+        settlers: int,
+        chance: random.Random,
+        most: int = 0,
     ) -> None:
-        await super().settle_tasks(verdicts, settlers, chance)
+        await super().settle_tasks(verdicts, settlers, chance, most)
         async with self._database.connection() as connection:
             if await connection.fetchval(_TO_MAP, self.run_id):
                 await self.kills.strike(_MAP)

@@ -24,12 +24,13 @@ _PATIENCE = 20.0  # seconds for a graph: a run that never comes to rest was noti
 
 
 class PlantedBug(NamedTuple):
-    """A change of a statement, or of the gate where that is not named."""
+    """A change of a statement, or of a function where that is not named: of the gate, mostly."""
 
     trap: str
     right: str
     wrong: str
     statement: str | None = None
+    function: str = "pass_nodes"
 
 
 PLANTED = (
@@ -112,6 +113,41 @@ PLANTED = (
         "SELECT $1, n.task_id, $3, false FROM new AS n WHERE n.place > 1",
         "bind_elements",
     ),
+    PlantedBug(
+        "a settlement claims nodes of its run that it has not made due",
+        """FROM passed
+        WHERE id IS NOT NULL AND""",
+        """FROM (
+            SELECT n.tenant_id, n.task_id AS id
+            FROM gnomon.workflow_node AS n JOIN gone AS g ON g.workflow_run_id = n.run_id
+        ) AS passed
+        WHERE id IS NOT NULL AND""",
+        "settle",
+    ),
+    PlantedBug(
+        "a settlement claims under the fence that the task had",
+        "fence = t.fence + 1",
+        "fence = t.fence",
+        function="claim_children",
+    ),
+    PlantedBug(
+        "a settlement claims more than there is room for",
+        "LIMIT p_most",
+        "LIMIT p_most + 100",
+        function="claim_children",
+    ),
+    PlantedBug(
+        "a settlement claims for nobody",
+        "node = p_node",
+        "node = t.node",
+        function="claim_children",
+    ),
+    PlantedBug(
+        "a settlement that claims spends two attempts",
+        "attempt = t.attempt + 1",
+        "attempt = t.attempt + 2",
+        function="claim_children",
+    ),
 )
 
 
@@ -143,7 +179,7 @@ async def found_after(
             return await _found(database, clock, incarnation)
     async with database.connection() as connection:
         right = await connection.fetchval(
-            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'pass_nodes'"
+            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1", bug.function
         )
         assert bug.right in right, bug
         await connection.execute(right.replace(bug.right, bug.wrong))

@@ -42,6 +42,7 @@ class RolledBackRun(ComparedRun):
         ]
 
     async def roll_back(self) -> None:
+        await self.release()
         async with self._tasks.change(DEFAULT_TENANT) as change:
             await change.workflows.roll_back(self.run_id, "for a proof", interrupt=False)
 

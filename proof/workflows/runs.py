@@ -9,12 +9,14 @@ import asyncpg
 
 from gnomon.clock import Clock, new_id
 from gnomon.model.errors import TaskNotFound
+from gnomon.model.fleet.shard import SHARDS
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
-from gnomon.store.ports.dispatch import Settlement
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.ports.dispatch import Settlement, Taker
 from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.ports.work.workflows import NewCompensation, NewNode, NewWorkflowRun
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
@@ -29,6 +31,8 @@ from gnomon.workflow.run import WorkflowRunState
 
 DEAD_LETTER = Verdict(VerdictKind.DEAD_LETTER)
 AGAIN = Verdict(VerdictKind.RETRY, delay=0.0, spends=True)
+RELEASE = Verdict(VerdictKind.RELEASE)
+_EVERYWHERE = frozenset(range(SHARDS))
 _NODES = """
     SELECT n.node, n.task_id, t.state, e.state AS became, n.step, n.elements
     FROM gnomon.workflow_node AS n
@@ -57,6 +61,9 @@ class ComparedRun:
         self._dispatch = PostgresDispatch(database, 10.0)
         self._steps = PostgresWorkflowSteps(database)
         self.ids: dict[str, UUID] = {}
+        # Claimed with the settlements that made them due, and not settled yet.
+        self._taken: dict[UUID, Delivery] = {}
+        self._fences: dict[UUID, int] = {}  # of the last claims
 
     async def begin(self) -> None:
         now = self._clock.now()
@@ -111,22 +118,38 @@ class ComparedRun:
     async def settle(
         self, verdicts: dict[str, Verdict], settlers: int, chance: random.Random
     ) -> None:
-        """Claim these and settle them, by several at once; each report is sent twice."""
+        """Claim these and settle them, by several at once; each report is sent twice. Some of what
+        becomes due with that is claimed by the same statements."""
         tasks = {self.ids[name]: verdict for name, verdict in verdicts.items()}
-        await self.settle_tasks(tasks, settlers, chance)
+        await self.settle_tasks(tasks, settlers, chance, most=chance.choice((0, 1, 3, 16)))
         for name, verdict in verdicts.items():
             if verdict is COMPLETE:
                 self.model.succeed(name)
             elif verdict is DEAD_LETTER:
                 self.model.die(name)
+        names = {task_id: name for name, task_id in self.ids.items()}
+        for task_id in self._taken:
+            name = names[task_id]
+            if self.model.states[name] is not NodeState.DUE:
+                raise Different(f"{name} was claimed, and is {self.model.states[name]}")
+        if chance.random() < 0.5:
+            await self.release()
 
     async def settle_tasks(
-        self, verdicts: dict[UUID, Verdict], settlers: int, chance: random.Random
+        self,
+        verdicts: dict[UUID, Verdict],
+        settlers: int,
+        chance: random.Random,
+        most: int = 0,
     ) -> None:
-        keys = [TaskKey(DEFAULT_TENANT, task_id) for task_id in verdicts]
+        """`most`: how many tasks each settlement may claim."""
+        deliveries = [self._taken.pop(each) for each in verdicts if each in self._taken]
+        known = {each.key.id for each in deliveries}
+        keys = [TaskKey(DEFAULT_TENANT, each) for each in verdicts if each not in known]
         claim = await self._dispatch.claim(self._incarnation, keys)
         if len(claim.deliveries) != len(keys):
             raise Different(f"{len(claim.deliveries)} of {len(keys)} due nodes could be claimed")
+        self._note(claim.deliveries)
         settlements = [
             Settlement(
                 key=each.key,
@@ -138,29 +161,63 @@ class ComparedRun:
                 else OutcomeKind.FAILED,
                 error=None if verdicts[each.key.id] is COMPLETE else "no",
             )
-            for each in claim.deliveries
+            for each in [*deliveries, *claim.deliveries]
         ]
         chance.shuffle(settlements)
         batches = [settlements[place::settlers] for place in range(settlers)]
-        await asyncio.gather(*(self._settle_twice(batch) for batch in batches if batch))
+        taker = Taker(self._incarnation, most, _EVERYWHERE) if most else None
+        await asyncio.gather(*(self._settle_twice(batch, taker) for batch in batches if batch))
 
-    async def _settle_twice(self, batch: Sequence[Settlement]) -> None:
-        if len(await self._dispatch.settle(batch)) != len(batch):
+    async def _settle_twice(self, batch: Sequence[Settlement], taker: Taker | None) -> None:
+        settled = await self._dispatch.settle(batch, taker)
+        if len(settled) != len(batch):
             raise Different("a settlement was refused")
-        if await self._dispatch.settle(batch):
+        if await self._dispatch.settle(batch, taker):
             raise Different("a settlement was accepted twice")
+        taken = settled[0].taken
+        if taken is None:
+            return
+        deliveries = taken.claim.deliveries
+        if taker is None or len(deliveries) > taker.most:
+            raise Different(f"{len(deliveries)} were claimed with a settlement: too many")
+        if any(each.attempt != 1 for each in deliveries):
+            raise Different("a node has spent an attempt before its turn")
+        waiting = {entry.key for each in settled for entry in each.children}
+        if waiting & {each.key for each in deliveries}:
+            raise Different("a node was claimed, and is said to wait")
+        self._note(deliveries)
+        self._taken |= {each.key.id: each for each in deliveries}
+
+    def _note(self, deliveries: Sequence[Delivery]) -> None:
+        for each in deliveries:
+            if each.fence <= self._fences.get(each.key.id, 0):
+                raise Different(f"task {each.key.id} was claimed twice under fence {each.fence}")
+            self._fences[each.key.id] = each.fence
+
+    async def release(self) -> None:
+        """Give up what settlements have claimed: it waits again, and has spent no attempt."""
+        released = [
+            Settlement(each.key, each.fence, self._incarnation, RELEASE)
+            for each in self._taken.values()
+        ]
+        self._taken.clear()
+        if released and len(await self._dispatch.settle(released)) != len(released):
+            raise Different("what was claimed with a settlement is held by somebody else")
 
     async def redrive(self, name: str) -> None:
+        await self.release()
         async with self._tasks.change(DEFAULT_TENANT) as change:
             await change.redrive(self.ids[name])
         self.model.redrive(name)
 
     async def resolve(self, name: str) -> None:
+        await self.release()
         async with self._tasks.change(DEFAULT_TENANT) as change:
             await change.resolve(self.ids[name], Resolution.DISCARDED, None, None)
         self.model.resolve(name)
 
     async def cancel(self, name: str, *, delete: bool) -> None:
+        await self.release()
         async with self._tasks.change(DEFAULT_TENANT) as change:
             try:
                 if delete:

@@ -80,7 +80,9 @@ class SpawningRun(ComparedRun):
 
     async def _spawning(self, key: TaskKey, number: int) -> Settlement:
         """An execution of it, which has spawned so many."""
-        (claimed,) = (await self._dispatch.claim(self._incarnation, [key])).deliveries
+        claimed = self._taken.pop(key.id, None)
+        if claimed is None:
+            (claimed,) = (await self._dispatch.claim(self._incarnation, [key])).deliveries
         return Settlement(
             key=key,
             fence=claimed.fence,

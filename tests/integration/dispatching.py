@@ -44,11 +44,14 @@ class Parts:
         return Claims(self.held, self.agenda, checks)
 
     def dispatcher(self, claims: Claims, batch: int) -> Dispatcher:
-        troubles = Troubles(self.clock, nobody)
         requeue = Requeue(self.agenda, self.scanner, self.clock)
-        store = ClaimStore(self.store, self.planning, self.lease, self.clock)
-        claimer = Claimer(store, claims, requeue, self.pipe, troubles, self.emit)
+        claimer = self.claimer(claims, requeue)
         return Dispatcher(claimer, claims, requeue, self.pipe, None, batch)
+
+    def claimer(self, claims: Claims, requeue: Requeue | None = None) -> Claimer:
+        requeue = requeue or Requeue(self.agenda, self.scanner, self.clock)
+        store = ClaimStore(self.store, self.planning, self.lease, self.clock)
+        return Claimer(store, claims, requeue, self.pipe, Troubles(self.clock, nobody), self.emit)
 
     def follow_up(self) -> FollowUp:
         settings, troubles = NodeSettings(), Troubles(self.clock, nobody)

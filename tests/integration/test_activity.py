@@ -24,7 +24,7 @@ from gnomon.model.insight.activity import ALL_TYPES, DELAYS, ActivityKey, Counts
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.observe.tally import ActivityTally
-from gnomon.store.ports.dispatch import Settled, Settlement
+from gnomon.store.ports.dispatch import Settled, Settlement, Taker
 from gnomon.store.ports.insight.activity import ActivityRow
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database
@@ -93,8 +93,10 @@ class LosingAnswers(PostgresDispatch):
 
     lost = False
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        settled = await super().settle(settlements)
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
+        settled = await super().settle(settlements, taker)
         if not self.lost:
             self.lost = True
             raise StoreUnavailable("the connection was lost")
@@ -118,7 +120,9 @@ async def test_a_settlement_whose_answer_was_lost_is_counted_once(
 class Unstoring(PostgresDispatch):
     """Stores no outcome of a task."""
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
         raise Unstorable("it does not fit")
 
 

@@ -158,7 +158,7 @@ async def test_plain_sql_and_own_transactions_are_counted(
     )  # fmt: skip
     async with database.transaction() as other:
         # Also in the transaction of a settlement.
-        await other.fetch(query("settle"), *([[]] * 20))
+        await other.fetch(query("settle"), *([[]] * 20), *([None] * 5))
         await other.execute("DELETE FROM gnomon.task WHERE id = $1", deleted)
     await connection.execute("UPDATE gnomon.task SET state = 4 WHERE id = $1", dead)
     assert (await world.read(batch)).progress == MemberCounts(3, 1, 1, 0, 1)

@@ -140,7 +140,7 @@ async def test_what_a_settlement_says_ends_with_it(world: World) -> None:
     await put(world.database, feed())
     key = await world.stored()
     async with world.database.transaction() as connection:
-        await connection.fetch(query("settle"), *([[]] * 20))
+        await connection.fetch(query("settle"), *([[]] * 20), *([None] * 5))
         await connection.execute("UPDATE gnomon.task SET state = 4 WHERE id = $1", key.id)
     assert [each[2] for each in await notes(world.connection)] == [State.DEAD]
 

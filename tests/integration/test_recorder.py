@@ -31,7 +31,7 @@ from gnomon.observe.events import Event, Observer, TasksSettled, nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.settings import NodeSettings
-from gnomon.store.ports.dispatch import Settled, Settlement
+from gnomon.store.ports.dispatch import Settled, Settlement, Taker
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -46,10 +46,12 @@ class Faulty(PostgresDispatch):
         super().__init__(database, 10.0)
         self.stumbles_over: set[TaskKey] = set()
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
         if any(s.key in self.stumbles_over for s in settlements):
             raise KeyError("a bug")
-        return await super().settle(settlements)
+        return await super().settle(settlements, taker)
 
 
 @dataclass
@@ -138,14 +140,16 @@ class Halting(PostgresDispatch):
         self.halted_at: TaskKey | None = None
         self.halted, self.go_on = asyncio.Event(), asyncio.Event()
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
         bare = {s.key for s in settlements if s.error is not None}
         if self.refused in bare or (self.refused is not None and not bare):
             raise StatementRefused("a trigger says no")
         if self.halted_at in bare:
             self.halted.set()
             await self.go_on.wait()
-        return await super().settle(settlements)
+        return await super().settle(settlements, taker)
 
 
 async def test_what_is_refused_is_told_of_though_its_batch_is_still_being_written(

@@ -63,7 +63,7 @@ def _settled(
     return [
         [DEFAULT_TENANT], list(s.running), [1], [NODE], [verdict], [0], [0.0], [False], [0],
         [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False], [None], [None],
-        addresses,
+        addresses, NODE, 10.0, 16, SHARDS, '[{"handlers": ["x"]}]',
     ]  # fmt: skip
 
 

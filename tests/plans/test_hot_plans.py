@@ -233,7 +233,7 @@ async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> Non
         args = [
             [DEFAULT_TENANT], keys, [1], [NODE], [0], [0], [0.0], [False], [0],
             [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None], [False],
-            [None], [None],
+            [None], [None], NODE, 10.0, 16, None, None,
         ]  # fmt: skip
         for addresses in ([None], [(0, 1)] * count):
             for used in await plans(filled, "settle", *args, addresses):

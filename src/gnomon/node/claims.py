@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from gnomon.model.outcomes.quarantine import can_kill, is_suspect
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartChecks
@@ -58,6 +59,10 @@ class Claims:
 
     # After the claim
 
+    def would_admit(self, tenants: Iterable[str]) -> bool:
+        """Whether nothing waits here, and what these tenants have would most likely be admitted."""
+        return not self.awaits() and self._checks.are_free(tenants)
+
     def missed(self, entries: Collection[Entry]) -> None:
         """These were chosen, and surely not claimed. One that is held was so before: its hint was
         stale, and what it runs with stays its own."""
@@ -90,6 +95,19 @@ class Claims:
                 self._agenda.ended_all([(key.tenant_id, lane, None)])
             held[key] = delivery.fence
         return deliveries
+
+    def claimed_unasked(
+        self, entries: Sequence[Entry], deliveries: Sequence[Delivery]
+    ) -> Sequence[Delivery]:
+        """The same for what was claimed before anything was asked or taken for it: that is done
+        now, and those that are refused will be released."""
+        admit, refused = self._checks.admitting(), set()
+        for entry in entries:
+            key = entry.key
+            if not self._agenda.steal(entry, self.held.suspects, admit):
+                self._agenda.started(key.tenant_id, entry.lane)  # until it is released
+                refused.add(key)
+        return self.claimed(entries, _never(deliveries, refused))
 
     def adopted(self, deliveries: Iterable[Delivery]) -> None:
         """A gateway has taken these over as they run; another holds their permits."""
@@ -137,9 +155,13 @@ class Claims:
                     refused.add(key)
             elif places.held:
                 places.release(key)
-        if not refused:
-            return deliveries
-        return [
-            msgspec.structs.replace(d, start_by=NEVER) if d.key in refused else d
-            for d in deliveries
-        ]
+        return _never(deliveries, refused)
+
+
+def _never(deliveries: Sequence[Delivery], refused: Collection[TaskKey]) -> Sequence[Delivery]:
+    """The same; those that are refused are too late to start."""
+    if not refused:
+        return deliveries
+    return [
+        msgspec.structs.replace(d, start_by=NEVER) if d.key in refused else d for d in deliveries
+    ]

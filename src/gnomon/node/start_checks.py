@@ -23,6 +23,11 @@ class StartCheck:
         """Whether it would admit anything now, and take nothing for it."""
         return False
 
+    def is_free(self, tenant_id: str) -> bool:
+        """Whether it would most likely admit whatever this tenant has, before that is known."""
+        del tenant_id
+        return True
+
     def admit(self, entry: Entry) -> bool:
         """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
         that has it all takes nothing."""
@@ -78,6 +83,10 @@ class StartChecks:
         self._on_call = _that_override("may_call", self._each)
         self._on_called = _that_override("called", self._each)
         self._on_ended = _that_override("ended", self._each)
+
+    def are_free(self, tenants: Iterable[str]) -> bool:
+        """Whether whatever these tenants have would most likely be admitted."""
+        return all(check.is_free(each) for each in tenants for check in self._each)
 
     def admitting(self) -> Callable[[Entry], bool]:
         """The question for each of the entries that are chosen now: most of the time that is one

@@ -202,6 +202,10 @@ class GatewayAssembly(Assembly):
             self._store, self._planning, self._lease, self._clock, self._sessions.taken_for
         )
 
+    @property
+    def _child_claimer(self) -> None:
+        """What is claimed here is claimed for a session, which is chosen before."""
+
     @cached_property
     def _preemption(self) -> SessionPreemption:
         return SessionPreemption(self._sessions, self._conversation, self._emit)

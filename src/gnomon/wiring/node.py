@@ -38,6 +38,7 @@ from gnomon.node.run.progress_keeper import ProgressKeeper
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.worker import Worker
+from gnomon.node.settle.child_claimer import ChildClaimer
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.reconciler import Reconciler
 from gnomon.node.settle.recorder import Recorder, Settle
@@ -151,12 +152,8 @@ class Assembly:
     @cached_property
     def _dispatch(self) -> DispatchStage:
         settings = self._settings
-        requeue = Requeue(self._agenda, self._scanner, self._clock)
-        claimer = Claimer(
-            self._claim_store, self._claims, requeue, self._pipe, self._troubles, self._emit
-        )
         dispatcher = Dispatcher(
-            claimer, self._claims, requeue, self._pipe, self._preemption, settings.batch
+            self._claimer, self._claims, self._requeue, self._pipe, self._preemption, settings.batch
         )
         stealer = Stealer(self._store, self._scanner, dispatcher, chance, settings)
         return DispatchStage(
@@ -181,6 +178,7 @@ class Assembly:
             self._claims,
             follow_up,
             troubles,
+            self._child_claimer,
         )
         sweeper = Sweeper(self._store, self._takeover, self._lease, clock, chance)
         reconciler = Reconciler(self._store, self._takeover, self._held, self._worker, self._lease)
@@ -191,6 +189,28 @@ class Assembly:
     @cached_property
     def _claim_store(self) -> ClaimStore:
         return ClaimStore(self._store, self._planning, self._lease, self._clock)
+
+    @cached_property
+    def _requeue(self) -> Requeue:
+        return Requeue(self._agenda, self._scanner, self._clock)
+
+    @cached_property
+    def _claimer(self) -> Claimer:
+        return Claimer(
+            self._claim_store, self._claims, self._requeue, self._pipe, self._troubles, self._emit
+        )
+
+    @cached_property
+    def _child_claimer(self) -> ChildClaimer | None:
+        return ChildClaimer(
+            self._store,
+            self._claimer,
+            self._claims,
+            self._scanner,
+            self._pipe,
+            self._lease,
+            self._clock,
+        )
 
     @cached_property
     def _preemption(self) -> Preempting:

@@ -127,3 +127,10 @@ def test_a_subscription_that_cannot_be_told_keeps_no_other_waiting() -> None:
     assert not breakers.may_call(bad)
     assert breakers.may_call(good)
     assert breakers.admit(entry(3, flow=2))
+
+
+def test_breakers_are_free_for_what_is_not_known_while_none_is_open() -> None:
+    world = host(BOTH)
+    assert world.breakers.is_free("anybody")
+    assert world.opens_after(AWAY, AWAY)
+    assert not world.breakers.is_free("anybody")

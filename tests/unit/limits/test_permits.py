@@ -528,3 +528,10 @@ def test_more_is_returned_than_is_not_allowed() -> None:
     ask = account.ask(Wish(5, stopping=False), 0.0)
     assert (ask.kept, ask.wanted) == (3, 8)
     assert account.ask(Wish(5, stopping=True), 0.0).wanted == 3
+
+
+def test_permits_are_free_for_what_is_not_known_where_a_tenant_has_no_limits() -> None:
+    world = World(ALL)
+    assert (world.permits.is_free("acme"), world.permits.is_free("other")) == (False, True)
+    world.known.change()
+    assert world.permits.is_free("acme")

@@ -169,3 +169,16 @@ def test_whoever_waits_is_let_in_after_the_last_end_at_the_latest() -> None:
     assert world.taken() == []
     world.end(*running)
     assert len(world.agenda.take(1000, SuspectRoom(1, 1))) == len(flows) - ROOM
+
+
+def test_places_are_free_for_what_is_not_known_while_nobody_waits_for_one() -> None:
+    world = World()
+    world.learn(SLOW)
+    world.add(SLOW, *range(ROOM))
+    taken = world.taken()
+    assert world.places.is_free("acme")
+    world.add(SLOW, 10)
+    assert world.taken() == []
+    assert not world.places.is_free("acme"), "one waits"
+    world.end(*taken)
+    assert world.places.is_free("acme")

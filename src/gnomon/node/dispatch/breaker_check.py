@@ -107,6 +107,10 @@ class BreakerCheck(StartCheck):
     def is_idle(self) -> bool:
         return not self._open
 
+    def is_free(self, tenant_id: str) -> bool:
+        del tenant_id
+        return not self._open
+
     def admit(self, entry: Entry) -> bool:
         if not self._open:
             return True

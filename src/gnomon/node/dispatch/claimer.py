@@ -1,6 +1,7 @@
 """Claims entries by key, in one statement for many, and sends them to the slots."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -15,8 +16,9 @@ from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.started import started_event
 from gnomon.observe.events import Observer, RunSkipped
 from gnomon.observe.node_events import ClaimAnswered
+from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.port import Pipe
-from gnomon.store.ports.dispatch import Claim, Entry
+from gnomon.store.ports.dispatch import Claim, Entry, Taken
 
 CHORE = "dispatch"
 _REMEDY = "it waits meanwhile: look at it (`gnomon tasks show`), change or cancel it"
@@ -136,16 +138,29 @@ class Claimer:
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return len(claimed)
 
+    def send_taken(self, taken: Taken, took: float) -> None:
+        """Send on their way tasks that a settlement has claimed, within so many seconds. One whose
+        row cannot be read is released, as what nobody here runs, and buried when it is next
+        claimed."""
+        deliveries = self._claims.claimed_unasked(taken.entries, taken.claim.deliveries)
+        self._send_all(taken.entries, deliveries, taken.claim.now)
+        self._emit(ClaimAnswered(len(deliveries), 0, took))
+
     def _send(self, entries: Sequence[Entry], claim: Claim) -> set[TaskKey]:
         """Send what was claimed on its way; gives which."""
         if not claim.deliveries:
             return set()
         deliveries = self._claims.claimed(entries, claim.deliveries)
+        return self._send_all(entries, deliveries, claim.now)
+
+    def _send_all(
+        self, entries: Sequence[Entry], deliveries: Sequence[Delivery], now: datetime | None
+    ) -> set[TaskKey]:
         claimed = {d.key for d in deliveries}
         self._requeue.claimed(claimed)
         self._troubles.over_all(CHORE, map(about_task, claimed))
         self._pipe.send(deliveries)
-        self._emit(started_event(entries, deliveries, claim.now))
+        self._emit(started_event(entries, deliveries, now))
         return claimed
 
     async def _bury(self, left: list[Entry], claim: Claim) -> list[Entry]:

@@ -51,6 +51,10 @@ class PlaceCheck(StartCheck):
         self._taken: dict[TaskKey, _Kind] = {}
         self._leads_to: dict[Flow, Place | None] = {}
 
+    def is_free(self, tenant_id: str) -> bool:
+        del tenant_id
+        return not any(kind.aside for kind in self._kinds.values())
+
     def admit(self, entry: Entry) -> bool:
         if entry.flow == UNKNOWN_FLOW or entry.key in self._taken:
             return True  # it is judged once it is claimed

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Collection, Container, Sequence
+from functools import partial
 
 import msgspec
 import structlog
@@ -13,8 +14,10 @@ from gnomon.model.outcomes.verdict import COMPLETE
 from gnomon.model.tasks.task import TaskKey
 from gnomon.model.workflow_errors import SpawnRefused
 from gnomon.node.claims import Claims
+from gnomon.node.settle.child_claimer import ChildClaimer
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.settlement_writer import CHORE, REMEDY, SettlementWriter
+from gnomon.node.settle.settlement_writer import Settle as SettleBatch
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
 from gnomon.sdk.executing.failure import MAX_ERROR
@@ -43,7 +46,10 @@ class Recorder:
         claims: Claims,
         follow_up: FollowUp,
         troubles: Troubles,
+        children: ChildClaimer | None = None,
     ) -> None:
+        """`children`: has settlements claim what they make due; None: they do not."""
+        self._children = children
         self._pipe = pipe
         self._settlement_of = settlement_of
         self._writer = writer
@@ -64,7 +70,7 @@ class Recorder:
             if any(settlement.spawns is not None for settlement in settlements):
                 settled = await self._write_spawning(reports, settlements)
             else:
-                settled = await self._writer.write(settlements)
+                settled = await self._writer.write(settlements, self._claiming(reports))
         except Exception:
             self._failed += reports  # nobody else has them, and they hold slots
             raise
@@ -72,7 +78,12 @@ class Recorder:
             kept = self._writer.unsettled
             self._unsettled |= {r.delivery.key: r for r in reports if r.delivery.key in kept}
         self._claims.settled(reports)
-        self._pipe.settled(reports)
+        if self._children is not None and settled and settled[0].taken is not None:
+            self._children.send(settled[0].taken)
+            self._pipe.settled(reports)
+            await self._children.starting()
+        else:
+            self._pipe.settled(reports)
         self._follow_up.settled([report.delivery for report in reports], settlements, settled)
         refused, written = self._refused(reports, settlements, settled)
         self._acknowledge(reports, refused, written)
@@ -80,6 +91,13 @@ class Recorder:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
             log.warning("settlements were refused as stale", refused=len(refused))
         return RecordResult(settled=len(settled), refused=len(refused))
+
+    def _claiming(self, reports: Sequence[Report]) -> SettleBatch | None:
+        """How to settle these so that what they make due is claimed, if that is to be tried."""
+        if self._children is None:
+            return None
+        taker = self._children.taker([report.delivery for report in reports])
+        return None if taker is None else partial(self._children.settle, taker)
 
     async def _write_spawning(
         self, reports: Sequence[Report], settlements: list[Settlement]

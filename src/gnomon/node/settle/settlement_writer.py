@@ -1,6 +1,6 @@
 """Writes settlements, however long PostgreSQL is unavailable, and whatever one of them holds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -17,6 +17,8 @@ from gnomon.store.ports.dispatch import Burial, Buried, DispatchStore, Settled, 
 
 CHORE = "record"
 REMEDY = "it has run, and its row cannot be written; it is tried again by itself"
+
+Settle = Callable[[Sequence[Settlement]], Awaitable[list[Settled]]]
 
 
 class SettlementWriter:
@@ -41,11 +43,19 @@ class SettlementWriter:
         self.unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
         self._unanswered: set[tuple[TaskKey, int]] = set()  # sent at least once without an answer
 
-    async def write(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """One outcome that cannot be stored does not keep its batch mates back."""
+    async def write(
+        self, settlements: Sequence[Settlement], first: Settle | None = None
+    ) -> list[Settled]:
+        """One outcome that cannot be stored does not keep its batch mates back. `first`: how the
+        first attempt is made, which is for all of them."""
+        attempts = [] if first is None else [first]
+
+        async def one_part(part: Sequence[Settlement]) -> list[Settled]:
+            return await self._patiently(part, attempts.pop() if attempts else None)
+
         while True:
             try:
-                return await isolated(settlements, self._patiently, self._bare)
+                return await isolated(settlements, one_part, self._bare)
             except StoreError as error:  # all of them are refused
                 await self._clock.sleep(self._troubles.note(CHORE, error))
 
@@ -89,12 +99,16 @@ class SettlementWriter:
         aside = set(self._troubles.aside(CHORE))
         return (key for key in list(self.unsettled) if about_task(key) not in aside)
 
-    async def _patiently(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def _patiently(
+        self, settlements: Sequence[Settlement], first: Settle | None = None
+    ) -> list[Settled]:
+        settle = self._store.settle if first is None else first
         while True:
             asked_at = self._clock.monotonic()
             try:
-                settled = await self._store.settle(settlements)
+                settled = await settle(settlements)
             except StoreUnavailable as error:
+                settle = self._store.settle
                 self._unanswered.update((s.key, s.fence) for s in settlements)
                 await self._clock.sleep(self._troubles.note(CHORE, error))
             else:

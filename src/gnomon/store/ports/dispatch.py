@@ -126,6 +126,23 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     address: Address | None = None  # of its row; a wrong one costs a second look
 
 
+class Taker(msgspec.Struct, frozen=True):
+    """A node that takes tasks of workflows which become due with its settlements: up to `most`,
+    in these shards, of its pool."""
+
+    incarnation: UUID
+    most: int
+    shards: frozenset[int]
+    pool: Pool = EVERYTHING
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Tasks that were claimed with a settlement, and their entries, in the same order."""
+
+    entries: list[Entry]
+    claim: Claim
+
+
 class Settled(msgspec.Struct, frozen=True, gc=False):
     """A settlement that was accepted, and the state of the task after it."""
 
@@ -134,10 +151,12 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     state: State
     due_at: datetime | None  # of a task that will run again
     cron_job_id: UUID | None = None
-    # Of all that were settled with it; on one of them. Tasks of workflows that became due, and
-    # whether something is left for the chore of workflows.
+    # Of all that were settled with it; on the first of them. Tasks of workflows that became due
+    # and wait, whether something is left for the chore of workflows, and those of the tasks that
+    # became due that were claimed.
     children: tuple[Entry, ...] = ()
     steps: bool = False
+    taken: Taken | None = None
 
     @property
     def ended(self) -> bool:
@@ -232,8 +251,12 @@ class DispatchStore(Protocol):
     async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         """Mark as begun those whose claim still stands; only these may be called."""
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """Write outcomes; those whose fence or incarnation is stale are left out."""
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
+        """Write outcomes; those whose fence or incarnation is stale are left out. Where there is a
+        taker, tasks of workflows that become due with them are claimed for it, as `claim` would,
+        but for suspects; which of them is for the store to choose."""
 
     async def settle_spawning(self, settlement: Settlement, origin: Origin | None) -> list[Settled]:
         """Write a success, and store the tasks that it has spawned, both or none. Nothing where it

@@ -113,8 +113,8 @@ _OPTIONS: dict[str, Any] = {
     "timeout": CONNECT_SECONDS,
     "command_timeout": STATEMENT_SECONDS,
     "server_settings": {"application_name": "gnomon", "timezone": "UTC", "datestyle": "ISO"},
-    # However long: the driver would prepare what has more than 15 KB anew each time.
-    "max_cacheable_statement_size": 0,
+    # The driver would prepare what is longer than 15 KiB anew for every call: settle.sql is.
+    "max_cacheable_statement_size": 0,  # none is too long
 }
 # What was prepared on one server is not there on the next.
 _THROUGH_POOLER: dict[str, Any] = {"connection_class": PoolerConnection, "statement_cache_size": 0}

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ import msgspec
 
 from gnomon.model.errors import BrokenInvariant, StoreError
 from gnomon.model.fleet.pool import EVERYTHING, WHOLE, Pool, Territory, Work
+from gnomon.model.fleet.shard import SHARDS
 from gnomon.model.outcomes.fingerprint import fingerprint
 from gnomon.model.outcomes.verdict import VerdictKind
 from gnomon.model.targets.target import Target
@@ -34,13 +34,22 @@ from gnomon.store.ports.dispatch import (
     RunningTask,
     Settled,
     Settlement,
+    Taken,
+    Taker,
     WaitingFlow,
 )
 from gnomon.store.ports.work.writer import Writer
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatch.pools import pool_columns, territory_columns
+from gnomon.store.postgres.dispatch.claimed_rows import (
+    DEFAULT_POLICY,
+    claim_of,
+    decoded_policy,
+    decoded_target,
+    taken_row,
+)
+from gnomon.store.postgres.dispatch.pools import pool_columns, pools_of, territory_columns
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     ANY_LANE,
@@ -56,25 +65,15 @@ from gnomon.store.postgres.workflows.spawning import SpawnRules, spawn
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-_DEFAULT_POLICY = RetryPolicy()
 _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
-_MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
 _NO_FINGERPRINT: tuple[None] = (None,)
 _NO_ADDRESS: tuple[None] = (None,)
+_NO_TAKER = (None,) * 5
 _FEW = 10  # fingerprints, which are worked out at once
 
-
-# Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
-@lru_cache(maxsize=4096)
-def _target(text: str) -> Target:
-    target: Target = msgspec.json.decode(text, type=Target)
-    return target
-
-
-@lru_cache(maxsize=4096)
-def _policy(text: str) -> RetryPolicy:
-    return msgspec.json.decode(text, type=RetryPolicy)
+# A row of an answer about no settlement: a child and its due time, or one that was claimed.
+_Beside = tuple[datetime, str, str | None]
 
 
 class PostgresDispatch:
@@ -184,8 +183,10 @@ class PostgresDispatch:
         )
         return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        settled = await self._settle(settlements, addressed=True)
+    async def settle(
+        self, settlements: Sequence[Settlement], taker: Taker | None = None
+    ) -> list[Settled]:
+        settled = await self._settle(settlements, taker, addressed=True)
         if len(settled) < len(settlements):
             # Stale, moved, or a cancellation was requested just then: only a second look, by their
             # keys, can tell.
@@ -202,7 +203,7 @@ class PostgresDispatch:
             entries = await spawn(connection, settlement, tasks, limits)
             if entries is None:
                 return []
-            settled = await self._settle([settlement], connection)
+            settled = await self._settle([settlement], connection=connection)
             if not settled:
                 raise BrokenInvariant(f"{settlement.key} is held, and cannot be settled")
         hints = CollectedHints(self._database)
@@ -215,6 +216,7 @@ class PostgresDispatch:
     async def _settle(
         self,
         settlements: Sequence[Settlement],
+        taker: Taker | None = None,
         connection: "Connection | None" = None,
         *,
         addressed: bool = False,
@@ -244,28 +246,54 @@ class PostgresDispatch:
             same_or_all([s.traceback for s in batch]),
             await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
             same_or_all([s.address for s in batch]) if addressed else _NO_ADDRESS,
+            *(_NO_TAKER if taker is None else self._taker_columns(taker)),
         )
         if connection is None:
             rows = await self._database.fetch("settle", *columns)
         else:
             rows = await connection.fetch(query("settle"), *columns)
         settled: list[Settled] = []
-        children: list[Entry] = []
-        steps = False
-        for places, state, due_at, cron_job_id, child in rows:
-            if child is not None:
-                entry = _child(child, due_at)
-                steps = steps or entry is None
-                children += [] if entry is None else [entry]
+        beside: list[_Beside] = []
+        for places, state, due_at, cron_job_id, child, taken in rows:
+            if not places:
+                beside.append((due_at, child, taken))
                 continue
             reached = State(state)
             settled += [
                 Settled(asked.key, asked.fence, reached, due_at, cron_job_id)
                 for asked in [batch[place - 1] for place in places]
             ]
-        if children or steps:
-            settled[0] = msgspec.structs.replace(settled[0], children=tuple(children), steps=steps)
+        if beside:
+            settled[0] = self._with_children(settled[0], beside, taker)
         return settled
+
+    def _taker_columns(self, taker: Taker) -> tuple[object, ...]:
+        shards = None if len(taker.shards) == SHARDS else list(taker.shards)
+        return taker.incarnation, self._grace, taker.most, shards, pools_of(taker.pool)
+
+    def _with_children(
+        self, settled: Settled, beside: Iterable[_Beside], taker: Taker | None
+    ) -> Settled:
+        """The same, with what became due beside it, and what was claimed of that."""
+        children: dict[TaskKey, Entry] = {}
+        steps, rows = False, []
+        for due_at, child, taken in beside:
+            if taken is not None:
+                rows.append(taken_row(taken))
+                continue
+            entry = _child(child, due_at)
+            steps = steps or entry is None
+            if entry is not None:
+                children[entry.key] = entry
+        found = None
+        if taker is not None and rows:
+            claim = claim_of([row.columns() for row in rows], taker.incarnation, self._grace)
+            found = Taken([children[d.key] for d in claim.deliveries], claim)
+            for row in rows:
+                del children[row.key]
+        return msgspec.structs.replace(
+            settled, children=tuple(children.values()), steps=steps, taken=found
+        )
 
     async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[Buried]:
         rows = await self._database.fetch(
@@ -323,25 +351,10 @@ async def claim(
         rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
     else:
         rows = await connection.fetch(query("claim"), *asked)
-    if not rows:
-        return Claim([], None)
-    now: float = rows[0]["now"]
-    start_by = now + grace / 2
-    claimed: list[Delivery] = []
-    unreadable: list[Burial] = []
-    for row in rows:
-        try:
-            if sessions:
-                *columns, claimant = row
-                claimed.append(_delivery(columns, claimant, start_by))
-            else:
-                claimed.append(_delivery(row, incarnation, start_by))
-        except UNREADABLE as error:
-            key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
-            unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
+    answer = claim_of(rows, None if sessions else incarnation, grace)
     places = {task_id: place for place, task_id in enumerate(ids)}
-    claimed.sort(key=lambda delivery: places[delivery.key.id])
-    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+    answer.deliveries.sort(key=lambda delivery: places[delivery.key.id])
+    return answer
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
@@ -386,24 +399,6 @@ def _waiting_flow(
     return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, *what), due_at)
 
 
-def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
-    (
-        tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
-        timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, address,
-        _,
-    ) = row  # fmt: skip
-    # By position: names take as long as all the rest.
-    return Delivery(
-        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
-        _target(target), None if payload is None else payload.encode(), payload_size,
-        timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
-        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
-        preemptible, queue, limit_keys, flow, recurring,
-        None if origin is None else origin_of(origin), workflow_node, address,
-    )  # fmt: skip
-
-
 def running_task(row: asyncpg.Record) -> RunningTask:
     """A row that says that it is running."""
     return RunningTask(
@@ -433,7 +428,7 @@ def _target_of(text: str) -> Target:
     """Of a task that nobody runs any more: one that cannot be read must not keep it from that,
     nor all the others of its node."""
     try:
-        return _target(text)
+        return decoded_target(text)
     except UNREADABLE:
         return NO_TARGET
 
@@ -441,6 +436,6 @@ def _target_of(text: str) -> Target:
 def _policy_of(text: str | None) -> RetryPolicy:
     """As `_target_of`."""
     try:
-        return _DEFAULT_POLICY if text is None else _policy(text)
+        return DEFAULT_POLICY if text is None else decoded_policy(text)
     except UNREADABLE:
-        return _DEFAULT_POLICY
+        return DEFAULT_POLICY

@@ -50,6 +50,11 @@ def pool_columns(pool: Pool) -> tuple[object, ...]:
     )
 
 
+def pools_of(pool: Pool) -> str | None:
+    """The pool alone, for gnomon.in_a_pool; None for everything."""
+    return None if pool == EVERYTHING else _encoder.encode([_lists(pool)]).decode()
+
+
 def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[object, ...]:
     """The pool, and the pools of others in the shards of the cursors."""
     _, *pool = pool_columns(within.pool)

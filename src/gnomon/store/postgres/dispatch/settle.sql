@@ -4,6 +4,9 @@
 -- unbegun: only if it has not begun, which whoever found it so cannot know to be still true.
 -- A requested cancellation is resolved here: success wins, anything else becomes CANCELLED. One
 -- that is requested while this runs makes the settlement miss; its second attempt finds it.
+-- $21: the node that takes tasks of workflows which become due here, null: nobody does. $22 seconds of
+-- grace after their timeouts, $23 how many, $24 in which shards, $25 of which pools: see
+-- gnomon.claim_children.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), counting AS MATERIALIZED (
@@ -137,6 +140,18 @@ WITH moment AS MATERIALIZED (
         HAVING count(*) > 0
     ) AS k
     CROSS JOIN LATERAL gnomon.pass_nodes(k.tenants, k.ids, k.states, k.results) AS p
+), taken AS MATERIALIZED (
+    -- Those of them that the node takes at once. Nothing is called where it takes none.
+    SELECT t.*
+    FROM (
+        SELECT array_agg(tenant_id) AS tenants, array_agg(id) AS ids
+        FROM passed
+        WHERE id IS NOT NULL AND $21::uuid IS NOT NULL
+        HAVING count(*) > 0
+    ) AS k
+    CROSS JOIN LATERAL gnomon.claim_children(
+        $21::uuid, $22::float8, $23::integer, $24::smallint[], $25::jsonb, k.tenants, k.ids
+    ) AS t
 ), counted AS MATERIALIZED (
     -- Members of batches that have ended; dead letters are noted. Nothing is called where there are none.
     SELECT p.*
@@ -243,17 +258,24 @@ WITH moment AS MATERIALIZED (
 )
 -- What has come to its end alike is one row: the answer costs more than the question otherwise.
 -- child: a task that became due with the batch, or only its tenant where a chore has to go on.
+-- taken: one of these that was claimed, as in claim.sql, but for its address; without_payload: else null
+-- is one.
 SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id,
-    NULL::json AS child
+    NULL::json AS child, NULL::json AS taken
 FROM gone
 GROUP BY state, cron_job_id
 UNION ALL
-SELECT ARRAY[place::int], state, due_at, cron_job_id, NULL FROM kept
+SELECT ARRAY[place::int], state, due_at, cron_job_id, NULL, NULL FROM kept
 UNION ALL
-SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM passed
+SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler), NULL FROM passed
 UNION ALL
-SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM counted
+SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler), NULL FROM counted
 UNION ALL
-SELECT '{}', 0, NULL, NULL, NULL
+SELECT '{}', 0, NULL, NULL, NULL, row_to_json(c)
+FROM (SELECT taken.*, NULL::tid AS ctid FROM taken) AS t
+CROSS JOIN LATERAL (SELECT t.started_at AS now) AS m
+CROSS JOIN LATERAL (SELECT {claimed_columns}, t.payload IS NULL AS without_payload) AS c
+UNION ALL
+SELECT '{}', 0, NULL, NULL, NULL, NULL
 WHERE set_config('gnomon.counts_members', 'off', true) = 'on'
    OR set_config('gnomon.notes_outcomes', 'off', true) = 'on'

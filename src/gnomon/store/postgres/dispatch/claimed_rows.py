@@ -1,0 +1,133 @@
+"""Claimed rows: how they are read, as PostgreSQL gives them to whoever runs them.
+
+A claim answers with columns (see `claimed_columns`), and a settlement that claims, among other
+things, with the same columns as one JSON object.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.ports.dispatch import Burial, Claim
+from gnomon.store.postgres.rows import LANES, MODES, UNREADABLE, origin_of
+
+DEFAULT_POLICY = RetryPolicy()
+_MOST_REASON = 500
+_NOW = 25  # the place of the store's time among the columns
+
+
+# Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
+@lru_cache(maxsize=4096)
+def decoded_target(text: str) -> Target:
+    target: Target = msgspec.json.decode(text, type=Target)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def decoded_policy(text: str) -> RetryPolicy:
+    return msgspec.json.decode(text, type=RetryPolicy)
+
+
+class TakenRow(msgspec.Struct):
+    """A claimed row in the answer to a settlement: the columns, in their order."""
+
+    tenant_id: str
+    id: UUID
+    fence: int
+    attempt: int
+    retries_left: int
+    losses: int
+    target: msgspec.Raw
+    payload: msgspec.Raw
+    payload_size: int | None
+    timeout_seconds: float
+    retry_policy: msgspec.Raw
+    task_type: str
+    lane: int
+    delivery: int
+    scheduled_for: float
+    idempotency_key: str | None
+    preemptible: bool
+    queue: str | None
+    limit_keys: str | None
+    flow: int
+    origin: msgspec.Raw
+    expired: bool
+    recurring: bool
+    workflow_node: str | None
+    address: None  # not known of these
+    now: float
+    without_payload: bool  # or it is null
+
+    @property
+    def key(self) -> TaskKey:
+        return TaskKey(self.tenant_id, self.id)
+
+    def columns(self) -> list[Any]:
+        """The columns as a claim answers them."""
+        columns = list(msgspec.structs.astuple(self)[: _NOW + 1])
+        for place, value in enumerate(columns):
+            if type(value) is msgspec.Raw:
+                columns[place] = None if value == _NULL else bytes(value).decode()
+        if not self.without_payload:
+            columns[_PAYLOAD] = bytes(self.payload).decode()
+        return columns
+
+
+_NULL = msgspec.Raw(b"null")
+_PAYLOAD = TakenRow.__struct_fields__.index("payload")
+_taken = msgspec.json.Decoder(TakenRow)
+
+
+def taken_row(text: str) -> TakenRow:
+    return _taken.decode(text)
+
+
+def claim_of(rows: Sequence[Any], incarnation: UUID | None, grace: float) -> Claim:
+    """What was claimed for this node; None: each for the session that is named behind its
+    columns."""
+    if not rows:
+        return Claim([], None)
+    now: float = rows[0][_NOW]
+    start_by = now + grace / 2
+    claimed: list[Delivery] = []
+    unreadable: list[Burial] = []
+    for row in rows:
+        try:
+            if incarnation is None:
+                *columns, claimant = row
+                claimed.append(_delivery(columns, claimant, start_by))
+            else:
+                claimed.append(_delivery(row, incarnation, start_by))
+        except UNREADABLE as error:
+            tenant_id, task_id, fence = row[0], row[1], row[2]
+            key, why = TaskKey(tenant_id, task_id), f"its row cannot be read: {error}"
+            unreadable.append(Burial(key, fence, why[:_MOST_REASON]))
+    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+
+
+def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
+    (
+        tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
+        timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
+        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, address,
+        _,
+    ) = row  # fmt: skip
+    # By position: names take as long as all the rest.
+    return Delivery(
+        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
+        decoded_target(target), None if payload is None else payload.encode(), payload_size,
+        timeout_seconds,
+        DEFAULT_POLICY if retry_policy is None else decoded_policy(retry_policy),
+        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
+        preemptible, queue, limit_keys, flow, recurring,
+        None if origin is None else origin_of(origin), workflow_node, address,
+    )  # fmt: skip
