@@ -71,14 +71,7 @@ class FairQueue(Generic[T]):
         self._critical = 0  # held there
 
     def put_all(self, entries: Iterable[T]) -> None:
-        by_tenant: dict[str, list[T]] = {}
-        tenant, batch = None, []
-        for entry in entries:
-            if entry.key.tenant_id != tenant:  # most come in runs
-                tenant = entry.key.tenant_id
-                batch = by_tenant.setdefault(tenant, [])
-            batch.append(entry)
-        for tenant_id, batch in by_tenant.items():
+        for tenant_id, batch in _by_tenant(list(entries)).items():
             account = self._account(tenant_id)
             before = account.lanes.ready
             account.lanes.put_all(batch)
@@ -385,6 +378,16 @@ class FairQueue(Generic[T]):
 
     def __len__(self) -> int:
         return self._size
+
+
+def _by_tenant(entries: list[T]) -> dict[str, list[T]]:
+    tenants = [entry.key.tenant_id for entry in entries]
+    if entries and tenants.count(tenants[0]) == len(entries):  # as most are
+        return {tenants[0]: entries}
+    by_tenant: dict[str, list[T]] = {tenant: [] for tenant in tenants}
+    for tenant, entry in zip(tenants, entries, strict=True):
+        by_tenant[tenant].append(entry)
+    return by_tenant
 
 
 def _aside(account: TenantShare[T]) -> int:

@@ -90,8 +90,7 @@ class PostgresDispatch:
         self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
-        rows = await self._database.fetch("scan", *columns, until, each, *pool)
-        return [entry_of(row) for row in rows]
+        return entries_of(await self._database.fetch("scan", *columns, until, each, *pool))
 
     async def repair(
         self,
@@ -103,7 +102,7 @@ class PostgresDispatch:
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
         rows = await self._database.fetch("repair", *columns, since, until, each, *pool)
-        return [entry_of(row) for row in rows]
+        return entries_of(rows)
 
     async def flows(
         self,
@@ -139,7 +138,7 @@ class PostgresDispatch:
             list(shards),
         )
         by_handler = {(c.key.tenant_id, c.key.flow): c.by_handler for c in cursors}
-        return [entry_of((*row, by_handler[row["tenant_id"], row["flow"]])) for row in rows]
+        return entries_of((*row, by_handler[row["tenant_id"], row["flow"]]) for row in rows)
 
     async def stealable(
         self,
@@ -155,7 +154,7 @@ class PostgresDispatch:
         rows = await self._database.fetch(
             "steal", shards, seconds, each, most, losses, *pool_columns(pool)
         )
-        return [entry_of(row) for row in rows]
+        return entries_of(rows)
 
     async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
         row = await self._database.fetchrow("open_writers")
@@ -363,11 +362,13 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
     return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
 
 
-def entry_of(row: Iterable[Any]) -> Entry:
-    tenant_id, task_id, due_at, lane, losses, recurring, flow, by_handler = row
-    key = TaskKey(tenant_id, task_id)
-    # Of a lane that there is not, too: it must be claimed to become a dead letter that says so.
-    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow, by_handler)
+def entries_of(rows: Iterable[Iterable[Any]]) -> list[Entry]:
+    """Of a lane that there is not, too: it must be claimed to become a dead letter that says so."""
+    lane_of, others = LANES.get, ANY_LANE
+    return [
+        Entry(TaskKey(tenant, task), due_at, lane_of(lane, others), losses, recurring, flow, handled)
+        for tenant, task, due_at, lane, losses, recurring, flow, handled in rows
+    ]
 
 
 def _waiting_flow(
