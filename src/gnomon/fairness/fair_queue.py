@@ -8,7 +8,7 @@ from itertools import count
 from typing import Generic
 
 from gnomon.fairness.lanes import Ages, LaneRound
-from gnomon.fairness.ready_queue import Admit, End, Flow, T, everyone
+from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, T, everyone, nobody
 from gnomon.fairness.slot_shares import SlotShares
 from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, TenantShare
 from gnomon.model.tasks.priority import Lane
@@ -170,6 +170,7 @@ class FairQueue(Generic[T]):
         most: int,
         now: datetime,
         admit: Admit[T] = everyone,
+        freely: Freely = nobody,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -189,7 +190,8 @@ class FairQueue(Generic[T]):
             self._leave(account, NOWHERE)
             before = account.lanes.ready
             limit = self._limit(account, most - len(taken))
-            taken += self._serve(account, limit, ages, admit, bounded=bounded)
+            asked = everyone if freely(account.tenant_id) else admit
+            taken += self._serve(account, limit, ages, asked, bounded=bounded)
             self._size += account.lanes.ready - before
         return taken
 

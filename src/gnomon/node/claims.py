@@ -33,7 +33,8 @@ class Claims:
 
     def take(self, most: int) -> list[Entry]:
         """Entries to claim now."""
-        return self._agenda.take(most, self.held.suspects, self._checks.admitting())
+        checks = self._checks
+        return self._agenda.take(most, self.held.suspects, checks.admitting(), checks.admits_all)
 
     def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""

@@ -68,6 +68,9 @@ class Permits(StartCheck):
     # Before the claim, and after it. For every task: so what is the same for all of a flow is
     # looked up once, and what they take is one thing that they share.
 
+    def is_idle_for(self, tenant_id: str) -> bool:
+        return not self._rules_of(tenant_id)
+
     def admit(self, entry: Entry) -> bool:
         key = entry.key
         needs = self._needs.get((key.tenant_id, entry.flow))
