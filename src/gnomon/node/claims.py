@@ -13,7 +13,7 @@ from gnomon.model.outcomes.quarantine import can_kill, is_suspect
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartChecks
-from gnomon.pipe.envelope import NEVER, Delivery, Report
+from gnomon.pipe.envelope import NEVER, Delivery, Report, seconds_of
 from gnomon.store.ports.dispatch import Entry
 
 
@@ -81,8 +81,12 @@ class Claims:
     ) -> Sequence[Delivery]:
         """The node holds these now; gives them as they are to be sent to the slots."""
         deliveries = self._startable(deliveries)
+        held, keys = self.held.fences, [d.key for d in deliveries]
+        as_hinted = [e.lane for e in entries] == [d.lane for d in deliveries]
+        if as_hinted and held.keys().isdisjoint(keys):  # as most are
+            held.update(zip(keys, [d.fence for d in deliveries], strict=True))
+            return deliveries
         hinted = {e.key: e.lane for e in entries}
-        held = self.held.fences
         for delivery in deliveries:
             key, lane = delivery.key, delivery.lane
             if hinted[key] is not lane:  # its priority was changed
@@ -104,17 +108,18 @@ class Claims:
         """The node holds these no longer. Another claim of the same task, made after this one was
         taken over, is still held."""
         held, suspects = self.held.fences, self.held.suspects
-        ended, ends = [], []
+        ended: list[Report] = []
         for report in reports:
             delivery = report.delivery
             key = delivery.key
             if held.get(key) == delivery.fence:
                 del held[key]
                 ended.append(report)
-                ends.append((key.tenant_id, delivery.lane, report.seconds))
                 if suspects.held:
                     suspects.release(key)
-        self._agenda.ended_all(ends)
+        deliveries = [report.delivery for report in ended]
+        tenants, lanes = [d.key.tenant_id for d in deliveries], [d.lane for d in deliveries]
+        self._agenda.ended_all(zip(tenants, lanes, seconds_of(ended), strict=True))
         self._checks.ended(ended)
 
     def _unused(self, entries: Iterable[Entry]) -> None:
@@ -129,7 +134,8 @@ class Claims:
         the row says may differ from the hint that was admitted; and a hint does not tell suspects,
         so more of them may have been claimed than there is room for."""
         refused, places = self._checks.refused(deliveries), self.held.suspects
-        for delivery in deliveries:
+        some_lost = any([d.losses for d in deliveries])
+        for delivery in deliveries if some_lost or places.held else ():
             key, losses = delivery.key, delivery.losses
             if losses and is_suspect(losses) and can_kill(delivery.target):
                 if key in places.held or places.allows(key, losses):

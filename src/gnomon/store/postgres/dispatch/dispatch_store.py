@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -62,6 +63,7 @@ _MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
 _NO_FINGERPRINT: tuple[None] = (None,)
 _FEW = 10  # fingerprints, which are worked out at once
+_ORDER = attrgetter("key.id.bytes")  # of settlements
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
@@ -213,7 +215,7 @@ class PostgresDispatch:
         self, settlements: Sequence[Settlement], connection: "Connection | None" = None
     ) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
-        batch = sorted(settlements, key=_order)
+        batch = sorted(settlements, key=_ORDER)
         verdicts = same_or_all([s.verdict for s in batch])
         kinds = same_or_all([v.kind for v in verdicts])
         columns = (
@@ -319,21 +321,22 @@ async def claim(
         return Claim([], None)
     now: float = rows[0]["now"]
     start_by = now + grace / 2
-    claimed: list[Delivery] = []
+    known = dict(zip(ids, keys, strict=True))  # their hashes are known as well
+    claimed: dict[TaskKey, Delivery] = {}
     unreadable: list[Burial] = []
     for row in rows:
         try:
             if sessions:
                 *columns, claimant = row
-                claimed.append(_delivery(columns, claimant, start_by))
+                delivery = _delivery(columns, known, claimant, start_by)
             else:
-                claimed.append(_delivery(row, incarnation, start_by))
+                delivery = _delivery(row, known, incarnation, start_by)
+            claimed[delivery.key] = delivery
         except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
-    places = {task_id: place for place, task_id in enumerate(ids)}
-    claimed.sort(key=lambda delivery: places[delivery.key.id])
-    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+    in_order = [claimed[key] for key in keys if key in claimed]
+    return Claim(in_order, datetime.fromtimestamp(now, UTC), unreadable)
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
@@ -352,10 +355,6 @@ async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
 
 def _fingerprints_of(dying: Iterable[tuple[int, str, str]]) -> dict[int, int]:
     return {n: fingerprint(task_type, error) for n, task_type, error in dying}
-
-
-def _order(settlement: Settlement) -> bytes:
-    return settlement.key.id.bytes
 
 
 def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
@@ -380,15 +379,21 @@ def _waiting_flow(
     return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, *what), due_at)
 
 
-def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
+def _delivery(
+    row: Iterable[Any], known: Mapping[UUID, TaskKey], incarnation: UUID, start_by: float
+) -> Delivery:
+    """`known`: the keys that were asked for, by their ids."""
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
         preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, _,
     ) = row  # fmt: skip
+    key = known[task_id]
+    if key.tenant_id != tenant_id:  # two tenants have chosen one id
+        key = TaskKey(tenant_id, task_id)
     # By position: names take as long as all the rest.
     return Delivery(
-        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
+        key, fence, incarnation, attempt, retries_left, losses,
         _target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
         task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
