@@ -307,7 +307,7 @@ class FairQueue(Generic[T]):
         ends = list(ends)
         tenants = [tenant_id for tenant_id, _, _ in ends]
         for tenant_id, batch in _by_tenant(tenants, ends).items():
-            critical = [lane for _, lane, _ in batch].count(_CRITICAL)
+            critical = [lane for _, lane, _ in batch].count(Lane.CRITICAL)
             self._release(self._account(tenant_id), [ran for _, _, ran in batch], critical)
 
     def _release(

@@ -177,9 +177,9 @@ class TenantLanes(Generic[T]):
         """Remove the entries whose turn it is, from a set of lanes; of flows that are not admitted
         none, and they are set aside. Gives fewer only when nothing more is ready there."""
         queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
-        if admit is everyone and not aside and (only := _ONLY[self.lanes & within]) is not None:
-            if not queues[only].first:
-                return self._take_run(only, most)
+        only = _ONLY[self.lanes & within]
+        if admit is everyone and only is not None and not aside and not queues[only].first:
+            return self._take_run(only, most)
         taken: list[T] = []
         late, served = None, 0  # the lanes that are late or lost, before that one was served
         while len(taken) < most and (lanes := self.lanes & within):

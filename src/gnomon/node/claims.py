@@ -134,7 +134,7 @@ class Claims:
         the row says may differ from the hint that was admitted; and a hint does not tell suspects,
         so more of them may have been claimed than there is room for."""
         refused, places = self._checks.refused(deliveries), self.held.suspects
-        some_lost = any([d.losses for d in deliveries])
+        some_lost = [d.losses for d in deliveries].count(0) < len(deliveries)
         for delivery in deliveries if some_lost or places.held else ():
             key, losses = delivery.key, delivery.losses
             if losses and is_suspect(losses) and can_kill(delivery.target):

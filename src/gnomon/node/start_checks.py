@@ -94,7 +94,7 @@ class StartChecks:
 
     def admits_all(self, tenant_id: str) -> bool:
         """Whether `admit` would say yes to whatever this tenant has, and take nothing for it."""
-        return all([check.is_idle_for(tenant_id) for check in self._on_admit])
+        return all(check.is_idle_for(tenant_id) for check in self._on_admit)
 
     def admit(self, entry: Entry) -> bool:
         for number, check in enumerate(self._each):

@@ -19,7 +19,6 @@ from gnomon.clock import Clock
 from gnomon.model.fleet.pool import EVERYTHING, Territory, Work
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
-from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
@@ -156,7 +155,8 @@ class Scanner:
             entries = [
                 e
                 for flow, e in zip(flows, entries, strict=True)
-                if flow in accepted or (e.flow == UNKNOWN_FLOW and pool.may_accept(self._work_of(e)))
+                if flow in accepted
+                or (e.flow == UNKNOWN_FLOW and pool.may_accept(self._work_of(e)))
             ]
         if len(shards) == SHARDS:
             return entries
@@ -293,7 +293,8 @@ class Scanner:
 
 def _ends(entries: list[Entry]) -> tuple[Counter[int], dict[int, Entry]]:
     """How many there are of each shard, and the last of each."""
-    shards = [e.key.id.bytes[15] for e in entries]  # as `shard_of`; a call takes as long as the rest
+    # As `shard_of`, whose call would take as long as all the rest.
+    shards = [e.key.id.bytes[15] for e in entries]
     return Counter(shards), dict(zip(shards, entries, strict=True))
 
 

@@ -363,10 +363,9 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 
 def entries_of(rows: Iterable[Iterable[Any]]) -> list[Entry]:
     """Of a lane that there is not, too: it must be claimed to become a dead letter that says so."""
-    lane_of, others = LANES.get, ANY_LANE
     return [
-        Entry(TaskKey(tenant, task), due_at, lane_of(lane, others), losses, recurring, flow, handled)
-        for tenant, task, due_at, lane, losses, recurring, flow, handled in rows
+        Entry(TaskKey(tenant, task), due_at, LANES.get(lane, ANY_LANE), losses, cron, flow, handler)
+        for tenant, task, due_at, lane, losses, cron, flow, handler in rows
     ]
 
 
