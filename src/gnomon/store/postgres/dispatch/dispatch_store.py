@@ -335,7 +335,7 @@ async def claim(
         except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
-    in_order = [claimed[key] for key in keys if key in claimed]
+    in_order = [claimed.pop(key) for key in keys if key in claimed]  # each once
     return Claim(in_order, datetime.fromtimestamp(now, UTC), unreadable)
 
 
