@@ -75,15 +75,13 @@ class SystemClock:
         self.monotonic = monotonic
         self._offset = time.time() - monotonic()
         self._observed_at: float | None = None
+        self._rate, self._base = 1.0, self._offset  # the estimate is a line, until the next answer
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.seconds(), UTC)
 
     def seconds(self) -> float:
-        monotonic = self.monotonic()
-        if self._observed_at is None:
-            return monotonic + self._offset
-        return monotonic + self._offset - (monotonic - self._observed_at) * self._DRIFT
+        return self.monotonic() * self._rate + self._base
 
     def offset(self) -> float:
         return self.seconds() - time.time()
@@ -113,6 +111,8 @@ class SystemClock:
             aged = self._offset - (answered_at - self._observed_at) * self._DRIFT
             self._offset = max(least, aged) if aged <= most else least
         self._observed_at = answered_at
+        self._rate = 1.0 - self._DRIFT
+        self._base = self._offset + answered_at * self._DRIFT
 
 
 def chance() -> float:

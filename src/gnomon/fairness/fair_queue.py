@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
-from typing import Generic
+from typing import Generic, TypeVar
 
 from gnomon.fairness.lanes import Ages, LaneRound
-from gnomon.fairness.ready_queue import Admit, End, Flow, T, everyone
+from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, T, everyone, nobody
 from gnomon.fairness.slot_shares import SlotShares
 from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, TenantShare
 from gnomon.model.tasks.priority import Lane
+
+_I = TypeVar("_I")
 
 _CRITICAL = int(Lane.CRITICAL)
 _ONLY_CRITICAL = 1 << _CRITICAL  # as a set of lanes
@@ -71,14 +73,9 @@ class FairQueue(Generic[T]):
         self._critical = 0  # held there
 
     def put_all(self, entries: Iterable[T]) -> None:
-        by_tenant: dict[str, list[T]] = {}
-        tenant, batch = None, []
-        for entry in entries:
-            if entry.key.tenant_id != tenant:  # most come in runs
-                tenant = entry.key.tenant_id
-                batch = by_tenant.setdefault(tenant, [])
-            batch.append(entry)
-        for tenant_id, batch in by_tenant.items():
+        entries = list(entries)
+        tenants = [entry.key.tenant_id for entry in entries]
+        for tenant_id, batch in _by_tenant(tenants, entries).items():
             account = self._account(tenant_id)
             before = account.lanes.ready
             account.lanes.put_all(batch)
@@ -177,6 +174,7 @@ class FairQueue(Generic[T]):
         most: int,
         now: datetime,
         admit: Admit[T] = everyone,
+        freely: Freely = nobody,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -196,7 +194,8 @@ class FairQueue(Generic[T]):
             self._leave(account, NOWHERE)
             before = account.lanes.ready
             limit = self._limit(account, most - len(taken))
-            taken += self._serve(account, limit, ages, admit, bounded=bounded)
+            asked = everyone if freely(account.tenant_id) else admit
+            taken += self._serve(account, limit, ages, asked, bounded=bounded)
             self._size += account.lanes.ready - before
         return taken
 
@@ -305,18 +304,11 @@ class FairQueue(Generic[T]):
         self._hold(self._account(tenant_id), 1, 1 if lane == _CRITICAL else 0)
 
     def ended_all(self, ends: Iterable[End]) -> None:
-        by_tenant: dict[str, list[float | None]] = {}
-        critical: dict[str, int] = defaultdict(int)
-        tenant, batch = None, []
-        for tenant_id, lane, seconds in ends:
-            if tenant_id != tenant:  # most come in runs
-                tenant = tenant_id
-                batch = by_tenant.setdefault(tenant_id, [])
-            batch.append(seconds)
-            if lane == _CRITICAL:
-                critical[tenant_id] += 1
-        for tenant_id, batch in by_tenant.items():
-            self._release(self._account(tenant_id), batch, critical[tenant_id])
+        ends = list(ends)
+        tenants = [tenant_id for tenant_id, _, _ in ends]
+        for tenant_id, batch in _by_tenant(tenants, ends).items():
+            critical = [lane for _, lane, _ in batch].count(Lane.CRITICAL)
+            self._release(self._account(tenant_id), [ran for _, _, ran in batch], critical)
 
     def _release(
         self, account: TenantShare[T], seconds: Sequence[float | None], critical: int
@@ -385,6 +377,16 @@ class FairQueue(Generic[T]):
 
     def __len__(self) -> int:
         return self._size
+
+
+def _by_tenant(tenants: Sequence[str], items: list[_I]) -> dict[str, list[_I]]:
+    """The items of each tenant. Most batches are of one."""
+    if tenants and tenants.count(tenants[0]) == len(tenants):
+        return {tenants[0]: items}
+    by_tenant: dict[str, list[_I]] = {tenant: [] for tenant in tenants}
+    for tenant, item in zip(tenants, items, strict=True):
+        by_tenant[tenant].append(item)
+    return by_tenant
 
 
 def _aside(account: TenantShare[T]) -> int:

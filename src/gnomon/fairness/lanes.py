@@ -1,13 +1,13 @@
 """The four lanes of one tenant: weights, aging, and flows that are set aside."""
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
-from gnomon.fairness.ready_queue import Admit, T
+from gnomon.fairness.ready_queue import Admit, T, everyone
 from gnomon.model.tasks.priority import Lane
 
 DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
@@ -151,26 +151,18 @@ class TenantLanes(Generic[T]):
         self._turn = [0, 0]  # positions in the round: of all lanes, of those that are lost
         self._extra_next = True
 
-    def put_all(self, entries: Iterable[T]) -> None:
-        queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
-        more = held_back = 0
-        for entry in entries:
-            lane, flow = entry.lane, entry.flow
-            queues[lane].main.append(entry)
-            counts = by_flow.get(flow)
-            if counts is None:
-                counts = by_flow[flow] = [0, 0, 0, 0]
-            counts[lane] += 1
-            if flow in aside:
-                held_back += 1
+    def put_all(self, entries: Sequence[T]) -> None:
+        kinds = Counter([(entry.lane, entry.flow) for entry in entries])  # few, of many entries
+        for (lane, flow), number in kinds.items():
+            self._counts.setdefault(flow, [0, 0, 0, 0])[lane] += number
+            if flow in self._aside:
+                self.held_back += number
             else:
-                ready[lane] += 1
-                more += 1
-        self.held_back += held_back
-        self.ready += more
-        for number in _LANES:
-            if ready[number]:
-                self.lanes |= 1 << number
+                self._more_ready(lane, number)
+        lanes = {lane for lane, _ in kinds}
+        for lane in lanes:
+            some = entries if len(lanes) == 1 else [e for e in entries if e.lane == lane]
+            self._queues[lane].main.extend(some)
 
     def put_back(self, entry: T) -> None:
         lane, flow = entry.lane, entry.flow
@@ -185,6 +177,9 @@ class TenantLanes(Generic[T]):
         """Remove the entries whose turn it is, from a set of lanes; of flows that are not admitted
         none, and they are set aside. Gives fewer only when nothing more is ready there."""
         queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
+        only = _ONLY[self.lanes & within]
+        if admit is everyone and only is not None and not aside and not queues[only].first:
+            return self._take_run(only, most)
         taken: list[T] = []
         late, served = None, 0  # the lanes that are late or lost, before that one was served
         while len(taken) < most and (lanes := self.lanes & within):
@@ -214,6 +209,19 @@ class TenantLanes(Generic[T]):
             if not ready[lane]:
                 self.lanes &= ~(1 << lane)
         self.ready -= len(taken)
+        return taken
+
+    def _take_run(self, lane: int, most: int) -> list[T]:
+        """What `take` gives where one lane alone has something, and all of it is admitted."""
+        number = min(most, self._ready[lane])
+        popleft = self._queues[lane].main.popleft
+        taken = [popleft() for _ in range(number)]
+        for flow, count in Counter([entry.flow for entry in taken]).items():
+            counts = self._counts[flow]
+            counts[lane] -= count
+            if not any(counts):
+                del self._counts[flow]
+        self._more_ready(lane, -number)
         return taken
 
     def _next(self, late: int, ages: Ages) -> tuple[int, bool]:

@@ -28,11 +28,17 @@ class Due(Protocol):
 
 T = TypeVar("T", bound=Due)
 Admit = Callable[[T], bool]
+Freely = Callable[[str], bool]  # whether all entries of a tenant are admitted
 
 
 def everyone(_: Due) -> bool:
     """Admits whatever is due."""
     return True
+
+
+def nobody(_tenant_id: str) -> bool:
+    """Each entry is asked about."""
+    return False
 
 
 class ReadyQueue(Protocol[T]):
@@ -60,6 +66,7 @@ class ReadyQueue(Protocol[T]):
         most: int,
         now: datetime,
         admit: Admit[T] = everyone,
+        freely: Freely = nobody,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -67,8 +74,10 @@ class ReadyQueue(Protocol[T]):
         """Remove up to `most` entries, in the order they should start; fewer only when there are
         no more that are admitted, and whose tenants may hold more slots. `admit` is asked once
         for each, right before it is taken, and may take what the entry needs: if it says yes, the
-        entry is taken. It must not change the queue. `urgent`: only what is CRITICAL. `evicting`:
-        for each of them a running task will leave its slot, so that it costs nobody else one."""
+        entry is taken. It must not change the queue. `freely`: tenants whose entries `admit` would
+        all admit, and take nothing for; it need not be asked about these. `urgent`: only what is
+        CRITICAL. `evicting`: for each of them a running task will leave its slot, so that it costs
+        nobody else one."""
 
     def put_back(self, entry: T) -> None:
         """An entry that was taken and could not be claimed: as if it had not been taken."""

@@ -14,7 +14,7 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartChecks
-from gnomon.pipe.envelope import NEVER, Delivery, Report
+from gnomon.pipe.envelope import NEVER, Delivery, Report, seconds_of
 from gnomon.store.ports.dispatch import Entry
 
 
@@ -34,7 +34,8 @@ class Claims:
 
     def take(self, most: int) -> list[Entry]:
         """Entries to claim now."""
-        return self._agenda.take(most, self.held.suspects, self._checks.admitting())
+        checks = self._checks
+        return self._agenda.take(most, self.held.suspects, checks.admitting(), checks.admits_all)
 
     def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""
@@ -85,8 +86,12 @@ class Claims:
     ) -> Sequence[Delivery]:
         """The node holds these now; gives them as they are to be sent to the slots."""
         deliveries = self._startable(deliveries)
+        held, keys = self.held.fences, [d.key for d in deliveries]
+        as_hinted = [e.lane for e in entries] == [d.lane for d in deliveries]
+        if as_hinted and held.keys().isdisjoint(keys):  # as most are
+            held.update(zip(keys, [d.fence for d in deliveries], strict=True))
+            return deliveries
         hinted = {e.key: e.lane for e in entries}
-        held = self.held.fences
         for delivery in deliveries:
             key, lane = delivery.key, delivery.lane
             if hinted[key] is not lane:  # its priority was changed
@@ -121,17 +126,18 @@ class Claims:
         """The node holds these no longer. Another claim of the same task, made after this one was
         taken over, is still held."""
         held, suspects = self.held.fences, self.held.suspects
-        ended, ends = [], []
+        ended: list[Report] = []
         for report in reports:
             delivery = report.delivery
             key = delivery.key
             if held.get(key) == delivery.fence:
                 del held[key]
                 ended.append(report)
-                ends.append((key.tenant_id, delivery.lane, report.seconds))
                 if suspects.held:
                     suspects.release(key)
-        self._agenda.ended_all(ends)
+        deliveries = [report.delivery for report in ended]
+        tenants, lanes = [d.key.tenant_id for d in deliveries], [d.lane for d in deliveries]
+        self._agenda.ended_all(zip(tenants, lanes, seconds_of(ended), strict=True))
         self._checks.ended(ended)
 
     def _unused(self, entries: Iterable[Entry]) -> None:
@@ -146,7 +152,8 @@ class Claims:
         the row says may differ from the hint that was admitted; and a hint does not tell suspects,
         so more of them may have been claimed than there is room for."""
         refused, places = self._checks.refused(deliveries), self.held.suspects
-        for delivery in deliveries:
+        some_lost = [d.losses for d in deliveries].count(0) < len(deliveries)
+        for delivery in deliveries if some_lost or places.held else ():
             key, losses = delivery.key, delivery.losses
             if losses and is_suspect(losses) and can_kill(delivery.target):
                 if key in places.held or places.allows(key, losses):

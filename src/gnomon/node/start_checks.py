@@ -28,6 +28,11 @@ class StartCheck:
         del tenant_id
         return True
 
+    def is_idle_for(self, tenant_id: str) -> bool:
+        """The same for the entries of one tenant."""
+        del tenant_id
+        return self.is_idle()
+
     def admit(self, entry: Entry) -> bool:
         """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
         that has it all takes nothing."""
@@ -95,6 +100,10 @@ class StartChecks:
         if len(busy) == 1:
             return busy[0].admit
         return self.admit if busy else everyone
+
+    def admits_all(self, tenant_id: str) -> bool:
+        """Whether `admit` would say yes to whatever this tenant has, and take nothing for it."""
+        return all(check.is_idle_for(tenant_id) for check in self._on_admit)
 
     def admit(self, entry: Entry) -> bool:
         for number, check in enumerate(self._each):

@@ -1,5 +1,6 @@
 """Deliveries and reports: the messages between dispatcher and worker."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -79,6 +80,16 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     @property
     def seconds(self) -> float | None:
         """How long it ran; None: it was not started."""
-        if self.outcome is None or self.started_at is None or self.finished_at is None:
-            return None
-        return max(0.0, self.finished_at - self.started_at)
+        return seconds_of([self])[0]
+
+
+def seconds_of(reports: Sequence[Report]) -> list[float | None]:
+    """How long each ran; None: it was not started."""
+    return [
+        None
+        if each.outcome is None
+        or (began := each.started_at) is None
+        or (ended := each.finished_at) is None
+        else max(0.0, ended - began)
+        for each in reports
+    ]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from itertools import islice
 
 from gnomon.pipe.envelope import Report
 
@@ -32,10 +31,11 @@ class ReportQueue:
                 await reader
             finally:
                 self._leave(reader)
-        batch = list(islice(self._waiting, most))
-        for _ in batch:
-            self._waiting.popleft()
-        return batch
+        if len(self._waiting) <= most:
+            batch = list(self._waiting)
+            self._waiting.clear()
+            return batch
+        return [self._waiting.popleft() for _ in range(most)]
 
     def _wake(self) -> None:
         found = len(self._waiting)

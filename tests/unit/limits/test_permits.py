@@ -23,6 +23,8 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.held_tasks import HeldTasks
+from gnomon.node.start_checks import StartChecks
+from gnomon.notify.notification import NOTIFIER_TENANT
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
@@ -117,6 +119,18 @@ def test_who_is_not_limited_needs_nothing() -> None:
     world.learn(7, task_type="free")
     world.known.change(MAIL)
     assert world.admit(entry(2, flow=7)) == [True]
+
+
+def test_nothing_is_asked_about_a_tenant_only_while_it_has_no_limits() -> None:
+    world = World(ALL)
+    checks = StartChecks([world.permits])
+    assert checks.admits_all("other")
+    assert not checks.admits_all("acme")
+    assert not checks.admits_all(NOTIFIER_TENANT)  # its channels are limited, always
+    world.known.change()
+    assert checks.admits_all("acme")
+    world.known.change(ALL)
+    assert not checks.admits_all("acme")
 
 
 def test_a_permit_is_used_until_the_end() -> None:

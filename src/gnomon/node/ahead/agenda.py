@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import to_micros
-from gnomon.fairness.ready_queue import Admit, End, Flow, ReadyQueue, everyone
+from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, ReadyQueue, everyone, nobody
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
@@ -123,23 +123,37 @@ class Agenda:
             return longest
         return min(longest, max(0.001, (tick - tick_at_or_before(now)) / 1000))
 
-    def take(self, most: int, places: SuspectRoom, admit: Admit[Entry] = everyone) -> list[Entry]:
+    def take(
+        self,
+        most: int,
+        places: SuspectRoom,
+        admit: Admit[Entry] = everyone,
+        freely: Freely = nobody,
+    ) -> list[Entry]:
         """Entries to claim now. Suspects among them come first, and have taken their places."""
         taken: list[Entry] = []
         if most > 0 and self._suspects and places.has_room():
             taken += self._suspects.take(most, lambda e: self._take_suspect(e, places, admit))
-        taken += self._take_ready(most - len(taken), admit)
+        taken += self._take_ready(most - len(taken), admit, freely)
         return taken
 
     def _take_ready(
-        self, most: int, admit: Admit[Entry], *, urgent: bool = False, evicting: bool = False
+        self,
+        most: int,
+        admit: Admit[Entry],
+        freely: Freely = nobody,
+        *,
+        urgent: bool = False,
+        evicting: bool = False,
     ) -> list[Entry]:
         """A check that refuses one flow may thereby let in others, and the queue must not change
         while it is read: that is done afterwards."""
         later: list[Flow] = []
         self._let_in_later = later
         try:
-            return self._ready.take(most, self._advanced, admit, urgent=urgent, evicting=evicting)
+            return self._ready.take(
+                most, self._advanced, admit, freely, urgent=urgent, evicting=evicting
+            )
         finally:
             self._let_in_later = None
             if later:

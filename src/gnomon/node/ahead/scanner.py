@@ -8,6 +8,7 @@ more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.b
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -18,7 +19,6 @@ from gnomon.clock import Clock
 from gnomon.model.fleet.pool import EVERYTHING, Territory, Work
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
-from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
@@ -144,19 +144,23 @@ class Scanner:
     def _own_of_pool(self, entries: Iterable[Entry]) -> list[Entry]:
         """Where nobody goes first in any shard, the pool is asked once for each flow."""
         shards, pool = self.territory.shards, self.territory.pool
-        everywhere = len(shards) == SHARDS
-        accepts: dict[tuple[str, Lane, int, bool], bool] = {}
-        own = []
-        for entry in entries:
-            flow = (entry.key.tenant_id, entry.lane, entry.flow, entry.by_handler)
-            accepted = accepts.get(flow)
-            if accepted is None:
-                accepted = pool.may_accept(self._work_of(entry))
-                if entry.flow != UNKNOWN_FLOW:
-                    accepts[flow] = accepted
-            if accepted and (everywhere or shard_of(entry.key.id) in shards):
-                own.append(entry)
-        return own
+        entries = list(entries)
+        flows = [(e.key.tenant_id, e.lane, e.flow, e.by_handler) for e in entries]
+        accepted = {
+            flow
+            for flow, entry in dict(zip(flows, entries, strict=True)).items()
+            if entry.flow != UNKNOWN_FLOW and pool.may_accept(self._work_of(entry))
+        }
+        if not accepted.issuperset(flows):
+            entries = [
+                e
+                for flow, e in zip(flows, entries, strict=True)
+                if flow in accepted
+                or (e.flow == UNKNOWN_FLOW and pool.may_accept(self._work_of(e)))
+            ]
+        if len(shards) == SHARDS:
+            return entries
+        return [e for e in entries if shard_of(e.key.id) in shards]
 
     def _may_own(self, entry: Entry) -> bool:
         return self.territory.may_own(shard_of(entry.key.id), self._work_of(entry))
@@ -213,16 +217,14 @@ class Scanner:
         until = self._clock.now() + self._horizon
         each = max(1, min(room, _AT_ONCE) // len(cursors))
         entries = await self._store.scan(cursors, until, each, self.territory)
-        by_shard = _by_shard(entries)
+        counts, last = _ends(entries)
         all_read = True
         for cursor in cursors:
             if cursor.shard not in self._cursors:
                 continue
-            found = by_shard.get(cursor.shard, [])
-            if len(found) == each:
+            if counts[cursor.shard] == each:
                 all_read = False
-                last = found[-1]
-                self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.key.id)
+                self._cursors[cursor.shard] = _at(cursor.shard, last[cursor.shard])
             elif until > cursor.due_at:
                 self._cursors[cursor.shard] = Cursor(cursor.shard, until, HIGHEST_ID)
         return self._take_in(entries), all_read
@@ -249,10 +251,11 @@ class Scanner:
             entries = await self._store.repair(
                 cursors, reach, now + _REPAIR_AHEAD, each, self.territory
             )
-        for shard, found in _by_shard(entries).items():
-            if len(found) == each and shard in self._cursors:
+        counts, last = _ends(entries)
+        for shard, number in counts.items():
+            if number == each and shard in self._cursors:
                 # More than fits: the forward scan goes on from here.
-                self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].key.id)
+                self._cursors[shard] = _at(shard, last[shard])
         self._reach.done(writers, now)
         return self._take_in(entries)
 
@@ -275,7 +278,8 @@ class Scanner:
             self.look_everywhere()
             raise
         if territory == self.territory:  # else others were left out than would be now
-            first = {shard: found[0].due_at for shard, found in _by_shard(entries).items()}
+            _, first_read = _ends(entries[::-1])
+            first = {shard: entry.due_at for shard, entry in first_read.items()}
             took = self._clock.monotonic() - began
             self._reach.done_everywhere(cursors, first, now, took)
         return entries
@@ -287,8 +291,12 @@ class Scanner:
         return ScanResult(read=len(entries), new=self._agenda.add(own))
 
 
-def _by_shard(entries: list[Entry]) -> dict[int, list[Entry]]:
-    grouped: dict[int, list[Entry]] = {}
-    for entry in entries:
-        grouped.setdefault(shard_of(entry.key.id), []).append(entry)
-    return grouped
+def _ends(entries: list[Entry]) -> tuple[Counter[int], dict[int, Entry]]:
+    """How many there are of each shard, and the last of each."""
+    # As `shard_of`, whose call would take as long as all the rest.
+    shards = [e.key.id.bytes[15] for e in entries]
+    return Counter(shards), dict(zip(shards, entries, strict=True))
+
+
+def _at(shard: int, entry: Entry) -> Cursor:
+    return Cursor(shard, entry.due_at, entry.key.id)

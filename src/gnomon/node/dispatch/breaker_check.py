@@ -208,8 +208,18 @@ class BreakerCheck(StartCheck):
         outcome = report.outcome
         if outcome is None:
             return
-        if outcome.kind is OutcomeKind.SUCCEEDED and self._all_well:
-            self._succeeded(report.delivery)
+        if self._all_well and outcome.kind is OutcomeKind.SUCCEEDED:
+            # Most calls are like the one before. As long as all goes well they are counted
+            # together, before anything else is, and every now and then.
+            delivery, alike = report.delivery, self._alike
+            if (
+                alike is None
+                or delivery.target is not alike.target
+                or delivery.key.tenant_id != alike.key.tenant_id
+            ):
+                self._count_successes()
+                self._alike = delivery
+            self._successes += 1
             return
         self._count_successes()
         self._all_well = False
@@ -228,19 +238,6 @@ class BreakerCheck(StartCheck):
                 self._note_change(guard, change, now, outcome.error)
                 if change is BreakerChange.OPENED:
                     self._learn(guard, delivery)
-
-    def _succeeded(self, delivery: Delivery) -> None:
-        """Most calls are like the one before. As long as all goes well they are counted together,
-        before anything else is, and every now and then."""
-        alike = self._alike
-        if (
-            alike is None
-            or delivery.target is not alike.target
-            or delivery.key.tenant_id != alike.key.tenant_id
-        ):
-            self._count_successes()
-            self._alike = delivery
-        self._successes += 1
 
     def _count_successes(self) -> None:
         if self._alike is None or not self._successes:

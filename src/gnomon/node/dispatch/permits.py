@@ -68,6 +68,9 @@ class Permits(StartCheck):
     # Before the claim, and after it. For every task: so what is the same for all of a flow is
     # looked up once, and what they take is one thing that they share.
 
+    def is_idle_for(self, tenant_id: str) -> bool:
+        return not self._rules_of(tenant_id)
+
     def is_free(self, tenant_id: str) -> bool:
         """Nothing is kept for what is not known yet."""
         return not self._rules_of(tenant_id)

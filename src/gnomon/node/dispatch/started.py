@@ -46,13 +46,11 @@ def started_event(
 def _counted(
     entries: Sequence[Entry], deliveries: Sequence[Delivery], now: datetime
 ) -> Iterator[StartCount]:
-    if len(entries) == len(deliveries):  # which are in the order of their entries
-        due = [e.due_at for e in entries]
-    else:
-        known = {e.key: e.due_at for e in entries}
+    if len(entries) != len(deliveries):  # else they are in the order of their entries
+        known = {e.key: e for e in entries}
         deliveries = [d for d in deliveries if d.key in known]
-        due = [known[d.key] for d in deliveries]
-    late = [(now - each).total_seconds() for each in due]
+        entries = [known[d.key] for d in deliveries]
+    late = [(now - e.due_at).total_seconds() for e in entries]
     startable = [not d.expired and d.start_by != NEVER for d in deliveries]
     if not all(startable):
         late, deliveries = list(compress(late, startable)), list(compress(deliveries, startable))

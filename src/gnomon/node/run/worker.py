@@ -7,6 +7,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.verdict import asks_before_start
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner, is_of
@@ -102,7 +103,8 @@ class Worker:
             report: Report | None = Report(delivery)
             if self._may_start(delivery, now := self._clock.seconds()):
                 waiting = runner.awaited(delivery)
-                at_once = waiting is None and delivery.payload_size is None and not delivery.asks
+                asks = asks_before_start(delivery.mode, delivery.losses)
+                at_once = waiting is None and delivery.payload_size is None and not asks
                 if at_once or await self._is_ready(waiting, delivery):
                     try:
                         if not at_once:

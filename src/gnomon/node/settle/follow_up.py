@@ -87,6 +87,24 @@ class FollowUp:
         """Of these tasks, with their settlements, some were accepted."""
         if not settled:
             return
+        followed = [
+            s for s in settled if s.due_at or s.cron_job_id or s.children or s.steps
+        ]  # few, mostly
+        if followed:
+            self._hint_all(tasks, settlements, followed)
+        self._emit(
+            TasksSettled(
+                TaskBatch(lambda: _told(tasks, settlements, settled)),
+                Counted(lambda: _counted(tasks, settlements, settled)),
+            )
+        )
+
+    def _hint_all(
+        self,
+        tasks: Sequence[Claimed],
+        settlements: Sequence[Settlement],
+        settled: Sequence[Settled],
+    ) -> None:
         again = {s.key: s.due_at for s in settled if s.due_at is not None}
         if again:
             self._hint(tasks, settlements, again)
@@ -102,12 +120,6 @@ class FollowUp:
             self._ahead.started(children)
         if any(s.steps for s in settled):
             self._on_steps()
-        self._emit(
-            TasksSettled(
-                TaskBatch(lambda: _told(tasks, settlements, settled)),
-                Counted(lambda: _counted(tasks, settlements, settled)),
-            )
-        )
 
     def presumed(self, settlements: Sequence[tuple[Claimed, Settlement]]) -> None:
         """These were refused, and are there already: see `SettlementsPresumed`."""
@@ -166,7 +178,8 @@ def _counted(
     tasks: Sequence[Claimed], settlements: Sequence[Settlement], settled: Sequence[Settled]
 ) -> Iterator[EndCount]:
     """Mostly all of them were accepted and have succeeded, and no state has to be looked up."""
-    if len(settled) == len(settlements) and all(s.verdict is COMPLETE for s in settlements):
+    completed = [s.verdict is COMPLETE for s in settlements]
+    if len(settled) == len(settlements) and all(completed):
         return _grouped(tasks, settlements, [State.COMPLETED] * len(settled))
     states = {(s.key, s.fence): s.state for s in settled}
     found = [states.get((t.key, s.fence)) for t, s in zip(tasks, settlements, strict=True)]
@@ -195,10 +208,11 @@ def _grouped(
         [s.internal for s in settlements],
         states,
     )
-    times = [(s.started_at, s.finished_at) for s in settlements]
     spent = [
-        0.0 if began is None or ended is None or ended < began else ended - began
-        for began, ended in times
+        0.0
+        if (began := s.started_at) is None or (ended := s.finished_at) is None or ended < began
+        else ended - began
+        for s in settlements
     ]
     return starmap(end_count, by_kind(columns, spent).items())
 

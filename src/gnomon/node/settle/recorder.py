@@ -67,7 +67,7 @@ class Recorder:
         settlement_of = self._settlement_of
         try:
             settlements = [settlement_of(report) for report in reports]
-            if any(settlement.spawns is not None for settlement in settlements):
+            if [each.spawns for each in settlements].count(None) < len(settlements):
                 settled = await self._write_spawning(reports, settlements)
             else:
                 settled = await self._writer.write(settlements, self._claiming(reports))

@@ -1,10 +1,12 @@
 """From a report to its settlement. Pure, but for chance."""
 
 from gnomon.clock import Chance
-from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import SUCCESS, OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, decide, release
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Settlement
+
+_SUCCEEDED = OutcomeKind.SUCCEEDED
 
 
 def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
@@ -14,10 +16,15 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
     key, fence, incarnation = delivery.key, delivery.fence, delivery.incarnation
     if outcome is None:
         return Settlement(key, fence, incarnation, _unstarted(delivery), worker=worker)
+    if outcome is SUCCESS and not delivery.expired:  # as of most handlers: it says nothing more
+        return Settlement(
+            key, fence, incarnation, COMPLETE, _SUCCEEDED, report.started_at, report.finished_at,
+            worker, task_type=delivery.task_type,
+        )  # fmt: skip
     internal = False
     if delivery.expired:
         verdict = EXPIRE
-    elif outcome.kind is OutcomeKind.SUCCEEDED:  # as `decide` says; for most tasks, so without it
+    elif outcome.kind is _SUCCEEDED:  # as `decide` says; for most tasks, so without it
         verdict = COMPLETE
     else:
         verdict = decide(outcome, delivery, chance())

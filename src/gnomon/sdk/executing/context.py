@@ -82,7 +82,7 @@ class TaskContext:
         self._deadline: float | None = None
         self._told = False
         self._connection: Any = None
-        self._spawned: list[bytes] = []
+        self._spawned: list[bytes] | None = None
         self._spawned_bytes = 2
         self.completed = False  # in a transaction that may or may not have been committed
         self.in_thread = False
@@ -229,6 +229,8 @@ class TaskContext:
             raise CannotSpawn(why)
         spec = msgspec.json.encode(task.prepare(*args, **kwargs).spawn_spec())
         with _spawning:
+            if self._spawned is None:
+                self._spawned = []
             number, size = len(self._spawned), self._spawned_bytes + len(spec) + 1
             if number >= MOST_SPAWNS:
                 raise CannotSpawn(f"an execution spawns at most {MOST_SPAWNS} tasks")

@@ -29,6 +29,7 @@ from gnomon.version import VERSION
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
+_USER_AGENT = f"gnomon/{VERSION}"
 # 4xx that are about the moment and not about the request.
 _TOO_EARLY = 425
 _RETRYABLE = frozenset({408, 409, _TOO_EARLY, 429})
@@ -187,13 +188,15 @@ class HttpCaller:
 
     def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
         """Raises ValueError for a key that no header can hold, and Unsigned."""
+        about = task_headers(delivery, self._clock.seconds())
+        asked = about["webhook-id"] if delivery.origin is None else request_id(delivery)
         headers = {
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
-            "user-agent": f"gnomon/{VERSION}",
-            "x-request-id": request_id(delivery),
+            "user-agent": _USER_AGENT,
+            "x-request-id": asked,
             **target.headers,
-            **task_headers(delivery, self._clock.seconds()),
+            **about,
         }
         if self._signatory is not None:
             task_id, moment = headers["webhook-id"], headers["webhook-timestamp"]

@@ -4,7 +4,7 @@ A claim answers with columns (see `claimed_columns`), and a settlement that clai
 things, with the same columns as one JSON object.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -91,39 +91,50 @@ def taken_row(text: str) -> TakenRow:
     return _taken.decode(text)
 
 
-def claim_of(rows: Sequence[Any], incarnation: UUID | None, grace: float) -> Claim:
-    """What was claimed for this node; None: each for the session that is named behind its
-    columns."""
+def claim_of(
+    rows: Sequence[Any], incarnation: UUID | None, grace: float, keys: Sequence[TaskKey] = ()
+) -> Claim:
+    """What was claimed for this node; None: each for the session that is named behind its columns.
+    `keys`: those that were asked for, whose order PostgreSQL does not keep."""
     if not rows:
         return Claim([], None)
     now: float = rows[0][_NOW]
     start_by = now + grace / 2
-    claimed: list[Delivery] = []
+    known = {key.id: key for key in keys}  # their hashes are known as well
+    claimed: dict[TaskKey, Delivery] = {}
     unreadable: list[Burial] = []
     for row in rows:
         try:
             if incarnation is None:
                 *columns, claimant = row
-                claimed.append(_delivery(columns, claimant, start_by))
+                delivery = _delivery(columns, known, claimant, start_by)
             else:
-                claimed.append(_delivery(row, incarnation, start_by))
+                delivery = _delivery(row, known, incarnation, start_by)
+            claimed[delivery.key] = delivery
         except UNREADABLE as error:
             tenant_id, task_id, fence = row[0], row[1], row[2]
             key, why = TaskKey(tenant_id, task_id), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, fence, why[:_MOST_REASON]))
-    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+    in_order = [claimed.pop(key) for key in keys if key in claimed]  # each once
+    return Claim([*in_order, *claimed.values()], datetime.fromtimestamp(now, UTC), unreadable)
 
 
-def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
+def _delivery(
+    row: Iterable[Any], known: Mapping[UUID, TaskKey], incarnation: UUID, start_by: float
+) -> Delivery:
+    """`known`: the keys that were asked for, by their ids."""
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
         preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, address,
         _,
     ) = row  # fmt: skip
+    key = known.get(task_id)
+    if key is None or key.tenant_id != tenant_id:  # or two tenants have chosen one id
+        key = TaskKey(tenant_id, task_id)
     # By position: names take as long as all the rest.
     return Delivery(
-        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
+        key, fence, incarnation, attempt, retries_left, losses,
         decoded_target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds,
         DEFAULT_POLICY if retry_policy is None else decoded_policy(retry_policy),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -71,6 +72,7 @@ _NO_FINGERPRINT: tuple[None] = (None,)
 _NO_ADDRESS: tuple[None] = (None,)
 _NO_TAKER = (None,) * 5
 _FEW = 10  # fingerprints, which are worked out at once
+_ORDER = attrgetter("key.id.bytes")  # of settlements
 
 # A row of an answer about no settlement: a child and its due time, or one that was claimed.
 _Beside = tuple[datetime, str, str | None]
@@ -90,8 +92,7 @@ class PostgresDispatch:
         self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
-        rows = await self._database.fetch("scan", *columns, until, each, *pool)
-        return [entry_of(row) for row in rows]
+        return entries_of(await self._database.fetch("scan", *columns, until, each, *pool))
 
     async def repair(
         self,
@@ -103,7 +104,7 @@ class PostgresDispatch:
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
         rows = await self._database.fetch("repair", *columns, since, until, each, *pool)
-        return [entry_of(row) for row in rows]
+        return entries_of(rows)
 
     async def flows(
         self,
@@ -139,7 +140,7 @@ class PostgresDispatch:
             list(shards),
         )
         by_handler = {(c.key.tenant_id, c.key.flow): c.by_handler for c in cursors}
-        return [entry_of((*row, by_handler[row["tenant_id"], row["flow"]])) for row in rows]
+        return entries_of((*row, by_handler[row["tenant_id"], row["flow"]]) for row in rows)
 
     async def stealable(
         self,
@@ -155,7 +156,7 @@ class PostgresDispatch:
         rows = await self._database.fetch(
             "steal", shards, seconds, each, most, losses, *pool_columns(pool)
         )
-        return [entry_of(row) for row in rows]
+        return entries_of(rows)
 
     async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
         row = await self._database.fetchrow("open_writers")
@@ -222,7 +223,7 @@ class PostgresDispatch:
         addressed: bool = False,
     ) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
-        batch = sorted(settlements, key=_order)
+        batch = sorted(settlements, key=_ORDER)
         verdicts = same_or_all([s.verdict for s in batch])
         kinds = same_or_all([v.kind for v in verdicts])
         columns = (
@@ -351,10 +352,7 @@ async def claim(
         rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
     else:
         rows = await connection.fetch(query("claim"), *asked)
-    answer = claim_of(rows, None if sessions else incarnation, grace)
-    places = {task_id: place for place, task_id in enumerate(ids)}
-    answer.deliveries.sort(key=lambda delivery: places[delivery.key.id])
-    return answer
+    return claim_of(rows, None if sessions else incarnation, grace, keys)
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
@@ -375,19 +373,16 @@ def _fingerprints_of(dying: Iterable[tuple[int, str, str]]) -> dict[int, int]:
     return {n: fingerprint(task_type, error) for n, task_type, error in dying}
 
 
-def _order(settlement: Settlement) -> bytes:
-    return settlement.key.id.bytes
-
-
 def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
     return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
 
 
-def entry_of(row: Iterable[Any]) -> Entry:
-    tenant_id, task_id, due_at, lane, losses, recurring, flow, by_handler = row
-    key = TaskKey(tenant_id, task_id)
-    # Of a lane that there is not, too: it must be claimed to become a dead letter that says so.
-    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow, by_handler)
+def entries_of(rows: Iterable[Iterable[Any]]) -> list[Entry]:
+    """Of a lane that there is not, too: it must be claimed to become a dead letter that says so."""
+    return [
+        Entry(TaskKey(tenant, task), due_at, LANES.get(lane, ANY_LANE), losses, cron, flow, handler)
+        for tenant, task, due_at, lane, losses, cron, flow, handler in rows
+    ]
 
 
 def _waiting_flow(

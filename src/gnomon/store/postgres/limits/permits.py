@@ -16,7 +16,7 @@ from gnomon.model.tasks.flow import Flow
 from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatch.dispatch_store import entry_of
+from gnomon.store.postgres.dispatch.dispatch_store import entries_of
 from gnomon.store.postgres.queries import query
 
 
@@ -73,7 +73,8 @@ class PostgresLimits:
         rows = await self._database.fetch(
             "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
         )
-        return [(entry_of(row[:8]), Flow(row["tenant_id"], *row[8:])) for row in rows]
+        flows = [Flow(row["tenant_id"], *row[8:]) for row in rows]
+        return list(zip(entries_of(row[:8] for row in rows), flows, strict=True))
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
         """The tasks that run on this node. None: one of its claims may be under way, ask later."""
