@@ -23,15 +23,15 @@ class StartCheck:
         """Whether it would admit anything now, and take nothing for it."""
         return False
 
-    def is_free(self, tenant_id: str) -> bool:
-        """Whether it would most likely admit whatever this tenant has, before that is known."""
-        del tenant_id
-        return True
-
     def is_idle_for(self, tenant_id: str) -> bool:
         """The same for the entries of one tenant."""
         del tenant_id
         return self.is_idle()
+
+    def is_free(self, tenant_id: str) -> bool:
+        """Whether it would most likely admit whatever this tenant has, before that is known."""
+        del tenant_id
+        return True
 
     def admit(self, entry: Entry) -> bool:
         """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
