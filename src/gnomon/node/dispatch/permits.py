@@ -68,6 +68,9 @@ class Permits(StartCheck):
     # Before the claim, and after it. For every task: so what is the same for all of a flow is
     # looked up once, and what they take is one thing that they share.
 
+    def is_plain(self, entry: Entry) -> bool:
+        return not self._rules_of(entry.key.tenant_id)
+
     def admit(self, entry: Entry) -> bool:
         key = entry.key
         needs = self._needs.get((key.tenant_id, entry.flow))

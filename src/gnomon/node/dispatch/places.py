@@ -51,6 +51,10 @@ class PlaceCheck(StartCheck):
         self._taken: dict[TaskKey, _Kind] = {}
         self._leads_to: dict[Flow, Place | None] = {}
 
+    def is_plain(self, entry: Entry) -> bool:
+        flow = (entry.key.tenant_id, entry.flow)
+        return flow in self._leads_to and self._leads_to[flow] is None
+
     def admit(self, entry: Entry) -> bool:
         if entry.flow == UNKNOWN_FLOW or entry.key in self._taken:
             return True  # it is judged once it is claimed

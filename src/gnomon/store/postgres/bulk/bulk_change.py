@@ -11,7 +11,7 @@ import msgspec
 from gnomon.model.bulk_errors import BulkOperationNotFound, TooManyBulkOperations
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.fleet.tenant import Quotas
-from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.lifecycle import State, is_ahead
 from gnomon.model.tasks.task import Resolution, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.insight.stats import MOST_COUNTED, CappedCount
@@ -121,8 +121,14 @@ class PostgresBulkChange:
         return BulkMatches(ids, stopped)
 
     async def hold(self, ids: Sequence[UUID]) -> dict[UUID, asyncpg.Record]:
-        """The live ones of them, locked until the end of the transaction."""
-        rows = await self._connection.fetch(query("bulk_hold"), self._tenant_id, ids)
+        """The live ones of them, locked until the end of the transaction. Those that were claimed
+        ahead of their time are taken back from their nodes."""
+        asked = query("bulk_hold"), self._tenant_id, ids
+        rows = await self._connection.fetch(*asked)
+        ahead = [r["id"] for r in rows if is_ahead(State(r["state"]), r["due_at"], r["now"])]
+        if ahead:
+            await self._connection.execute(query("take_back"), self._tenant_id, ahead)
+            rows = await self._connection.fetch(*asked)
         return {row["id"]: row for row in rows}
 
     async def finished(self, ids: Sequence[UUID]) -> dict[UUID, asyncpg.Record]:

@@ -31,6 +31,7 @@ from gnomon.store.ports.dispatch import (
     Entry,
     FlowCursor,
     FlowKey,
+    Recalls,
     RunningTask,
     Settled,
     Settlement,
@@ -169,9 +170,17 @@ class PostgresDispatch:
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
+        ahead: float = 0.0,
     ) -> Claim:
         async with self._database.connection() as connection:
-            return await claim(connection, incarnation, keys, self._grace, flows, sessions)
+            return await claim(
+                connection, incarnation, keys, self._grace, flows, sessions, ahead=ahead
+            )
+
+    async def recalls(self) -> Recalls:
+        row = await self._database.fetchrow("recalls")
+        assert row is not None, "a sequence always gives a row"
+        return Recalls(row["now"], row["number"])
 
     async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         rows = await self._database.fetch(
@@ -305,36 +314,38 @@ async def claim(
     sessions: Sequence[UUID] = (),
     *,
     consented: bool = False,
+    ahead: float = 0.0,
 ) -> Claim:
     """`consented`: the jobs of runs that need consent have given it. `sessions`: the session that
-    each is for, where a gateway claims. PostgreSQL gives the rows by their places in the table;
-    here they are in the order of the keys again."""
+    each is for, where a gateway claims; nothing is claimed ahead for those. PostgreSQL gives the
+    rows by their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
     asked = (incarnation, tenants, ids, grace, consented, same_or_all(flows))
     if sessions:
         rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
     else:
-        rows = await connection.fetch(query("claim"), *asked)
+        rows = await connection.fetch(query("claim"), *asked, ahead)
     if not rows:
         return Claim([], None)
-    now: float = rows[0]["now"]
-    start_by = now + grace / 2
+    patience = grace / 2
     claimed: list[Delivery] = []
     unreadable: list[Burial] = []
     for row in rows:
         try:
             if sessions:
                 *columns, claimant = row
-                claimed.append(_delivery(columns, claimant, start_by))
+                claimed.append(_delivery(columns, claimant, patience))
             else:
-                claimed.append(_delivery(row, incarnation, start_by))
+                claimed.append(_delivery(row, incarnation, patience))
         except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
     places = {task_id: place for place, task_id in enumerate(ids)}
     claimed.sort(key=lambda delivery: places[delivery.key.id])
-    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+    # What is not claimed ahead may start from the moment of the claim on.
+    now = None if ahead else datetime.fromtimestamp(rows[0]["not_before"], UTC)
+    return Claim(claimed, now, unreadable)
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
@@ -379,20 +390,20 @@ def _waiting_flow(
     return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, *what), due_at)
 
 
-def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
+def _delivery(row: Iterable[Any], incarnation: UUID, patience: float) -> Delivery:
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, _,
+        preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, not_before,
     ) = row  # fmt: skip
     # By position: names take as long as all the rest.
     return Delivery(
         TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
         _target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
-        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
-        preemptible, queue, limit_keys, flow, recurring,
-        None if origin is None else origin_of(origin), workflow_node,
+        task_type, LANES[lane], scheduled_for, not_before + patience, idempotency_key, expired,
+        MODES[mode], preemptible, queue, limit_keys, flow, recurring,
+        None if origin is None else origin_of(origin), workflow_node, not_before,
     )  # fmt: skip
 
 
@@ -418,6 +429,7 @@ def running_task(row: asyncpg.Record) -> RunningTask:
         origin=None if row["origin"] is None else origin_of(row["origin"]),
         silent_seconds=row["silent_seconds"],
         remote=row["remote"],
+        ahead=row.get("ahead", False),
     )
 
 

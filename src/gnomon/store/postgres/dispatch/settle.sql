@@ -106,7 +106,9 @@ WITH moment AS MATERIALIZED (
         started_at = CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END,
         -- Also a released task waits from now on: its shard may be another node's, and repair
         -- scans look no further back than the oldest open transaction.
-        due_at = m.now + make_interval(secs => r.delay),
+        -- One that was claimed ahead of its time keeps that.
+        due_at = CASE WHEN r.outcome IS NULL THEN greatest(t.due_at, m.now) ELSE m.now END
+            + make_interval(secs => r.delay),
         retries_left = t.retries_left - CASE WHEN r.spends THEN 1 ELSE 0 END,
         losses = r.losses,
         last_error = coalesce(r.error, t.last_error),

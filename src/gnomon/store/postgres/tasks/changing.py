@@ -11,7 +11,7 @@ import msgspec
 from gnomon.limits.limiter import Limiter, limit_keys
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
 from gnomon.model.fleet.tenant import Quotas
-from gnomon.model.tasks.lifecycle import Event, State, Status, after, status_of
+from gnomon.model.tasks.lifecycle import Event, State, Status, after, is_ahead, status_of
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
@@ -200,7 +200,14 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
-        return await self._connection.fetchrow(query("lock_task"), self._tenant_id, task_id)
+        """The row of a live task. One that was claimed ahead of its time waits still: it is taken
+        back from its node, unless its time has come meanwhile."""
+        asked = query("lock_task"), self._tenant_id, task_id
+        row = await self._connection.fetchrow(*asked)
+        if row is None or not is_ahead(State(row["state"]), row["due_at"], row["now"]):
+            return row
+        await self._connection.execute(query("take_back"), self._tenant_id, [task_id])
+        return await self._connection.fetchrow(*asked)
 
     async def _lock_live(self, task_id: UUID, event: Event) -> asyncpg.Record:
         row = await self._lock(task_id)

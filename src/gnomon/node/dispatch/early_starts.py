@@ -1,0 +1,149 @@
+"""Claims many tasks that are due at one instant ahead of it, and starts them at it.
+
+A claim of a thousand takes longer than a thousand no-ops. So where nothing is due and many tasks
+will be at once, they are claimed up to `EARLY_SECONDS` before, and held. Until their time has come
+by the store's clock they wait, for users as well: who changes or cancels one takes it back from
+this node, which asks for that right before it starts them.
+"""
+
+from collections.abc import Sequence
+
+from gnomon.chores import Service, whenever
+from gnomon.clock import Clock
+from gnomon.model.errors import StoreError
+from gnomon.model.tasks.task import TaskKey
+from gnomon.node.ahead.agenda import EARLY_SECONDS
+from gnomon.node.claims import Claims
+from gnomon.node.dispatch.claim_store import ClaimStore
+from gnomon.node.dispatch.claimer import Claimer
+from gnomon.node.dispatch.requeue import Requeue
+from gnomon.node.dispatch.started import started_event
+from gnomon.node.run.starter import Begin
+from gnomon.node.signals import Signals
+from gnomon.observe.events import Observer
+from gnomon.observe.node_events import ClaimAnswered
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.port import SlotPipe
+from gnomon.store.ports.dispatch import Claim, Entry
+
+_PART = 250  # tasks of one claim: what becomes due meanwhile waits for it
+_SHORTEST_SLEEP = 0.001
+
+
+class EarlyStarts:
+    """Holds nothing itself: the pipe does, until it is told to start."""
+
+    def __init__(
+        self,
+        store: ClaimStore,
+        begin: Begin,
+        claims: Claims,
+        claimer: Claimer,
+        requeue: Requeue,
+        pipe: SlotPipe,
+        clock: Clock,
+        emit: Observer,
+    ) -> None:
+        self._store = store
+        self._begin = begin
+        self._claims = claims
+        self._claimer = claimer
+        self._requeue = requeue
+        self._pipe = pipe
+        self._clock = clock
+        self._emit = emit
+        self._recalls = 0  # when the first of what is held was not claimed yet
+        self._entries: dict[TaskKey, Entry] = {}  # of what is held
+
+    def services(self, signals: Signals) -> list[Service]:
+        async def claim() -> None:
+            while await self.claim():
+                signals.held.set()
+
+        async def until_due() -> None:
+            await self._clock.wait(signals.held, self._until_next())
+            signals.held.clear()
+
+        return [
+            whenever("claim-early", claim, self._clock, signals.early, None, yields=True),
+            Service("start-held", self.start, until_due),
+        ]
+
+    async def claim(self) -> int:
+        """Claim what will be due at the next crowded instant, as far as there is room; gives how
+        many were."""
+        if not self._claimer.may_claim():
+            return 0
+        chosen = self._claims.take_early(self._pipe.early_room())
+        own, others = self._requeue.still_own(chosen)
+        self._claims.missed(others)
+        if not own:
+            return 0
+        claimed = 0
+        try:
+            if self._pipe.next_start() is None:
+                self._entries.clear()
+                self._recalls = (await self._store.recalls()).number
+            while own and self._is_still_early(own):
+                async with self._claims.held.claiming:
+                    claim = await self._store.claim(own[:_PART], EARLY_SECONDS)
+                    part, own = own[:_PART], own[_PART:]
+                    claimed += await self._hold(part, claim)
+        finally:
+            self._claims.too_early(own)
+        return claimed
+
+    def _is_still_early(self, entries: Sequence[Entry]) -> bool:
+        """Whether nothing else is due, nor are they."""
+        due_at = entries[0].due_at
+        return (
+            self._claimer.may_claim() and not self._claims.awaits() and self._clock.now() < due_at
+        )
+
+    async def _hold(self, entries: Sequence[Entry], claim: Claim) -> int:
+        took = self._store.took
+        deliveries = self._claims.claimed(entries, claim.deliveries)
+        claimed = {d.key for d in deliveries}
+        self._requeue.claimed(claimed)
+        self._entries |= {e.key: e for e in entries if e.key in claimed}
+        self._pipe.hold(deliveries)
+        missed = await self._claimer.bury([e for e in entries if e.key not in claimed], claim)
+        self._claims.too_early(missed)
+        self._emit(ClaimAnswered(len(claimed), len(missed), took))
+        return len(claimed)
+
+    def _until_next(self) -> float | None:
+        """Seconds until something held may start, by a clock that is never ahead."""
+        at = self._pipe.next_start()
+        return None if at is None else max(_SHORTEST_SLEEP, at - self._clock.seconds())
+
+    async def start(self) -> int:
+        """Start what is held, its time has come for, and nobody has taken back; gives how many."""
+        if not self._pipe.startable(self._clock.seconds()):
+            return 0
+        try:
+            recalls = await self._store.recalls()
+            startable = self._pipe.startable(recalls.now)
+            if recalls.number == self._recalls:
+                consent = startable
+            else:
+                begun = await self._begin(startable)
+                consent = [d for d in startable if d.key in begun]
+        except StoreError:
+            self._give_back(self._pipe.startable(self._clock.seconds()))
+            raise
+        started = self._pipe.start(consent)
+        known = [self._entries.pop(d.key, None) for d in started]
+        entries = [entry for entry in known if entry is not None]
+        self._emit(started_event(entries, started, self._clock.now()))
+        self._give_back(startable)
+        return len(started)
+
+    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Those of them that are still held are not started here, and may be claimed again: what
+        was changed is due, too, unless it was moved."""
+        for delivery in self._pipe.take_back(deliveries):
+            self._pipe.report(Report(delivery))
+            entry = self._entries.pop(delivery.key, None)
+            if entry is not None:
+                self._requeue.hinted([entry])
