@@ -69,7 +69,7 @@ class Claims:
         self._checks.missed([e.key for e in entries if e.key not in self.held.fences])
 
     def too_early(self, entries: Collection[Entry]) -> None:
-        """These were to be claimed ahead, and were not, or it is not known: they are looked at
+        """These were to be claimed early, and were not, or it is not known: they are looked at
         again at their time."""
         self.missed(entries)
         for entry in entries:

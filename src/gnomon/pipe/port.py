@@ -86,7 +86,7 @@ class SlotPipe(Pipe, Protocol):
     # Deliveries that were claimed ahead of their time: they take up room, and no slot
 
     def early_room(self) -> int:
-        """How many may be claimed ahead: the room, less some for what becomes due meanwhile."""
+        """How many may be claimed early: the room, less some for what becomes due meanwhile."""
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Keep these until they are started, or taken back."""

@@ -101,15 +101,8 @@ def after(state: State, event: Event) -> State | None:
     return TRANSITIONS.get((state, event))
 
 
-def is_ahead(state: State, due_at: datetime, now: datetime) -> bool:
-    """Whether it was claimed ahead of its time, which has not come: it still waits."""
-    return state is State.RUNNING and due_at > now
-
-
 def status_of(state: State, due_at: datetime, attempt: int, now: datetime) -> Status:
     """The status that users see."""
-    if is_ahead(state, due_at, now):
-        state, attempt = State.WAITING, attempt - 1
     if state is State.WAITING:
         if due_at <= now:
             return Status.READY

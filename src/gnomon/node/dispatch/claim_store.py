@@ -36,17 +36,17 @@ class ClaimStore:
         """Whether anything may be claimed now."""
         return self._lease.is_trusted(self._clock.monotonic())
 
-    async def claim(self, entries: Sequence[Entry], ahead: float = 0.0) -> Claim:
-        """Claim the entries that are waiting and due, or due in `ahead` seconds, and need nobody's
+    async def claim(self, entries: Sequence[Entry], early: float = 0.0) -> Claim:
+        """Claim the entries that are waiting and due, or due in `early` seconds, and need nobody's
         consent."""
         asked_at = self._clock.monotonic()
         columns = self._columns(entries)
-        claim = await self._store.claim(self._lease.incarnation, *columns, ahead=ahead)
+        claim = await self._store.claim(self._lease.incarnation, *columns, early=early)
         self._observe(claim, asked_at)
         return claim
 
     async def recalls(self) -> Recalls:
-        """The store's time, and whether anything was taken back that was claimed ahead."""
+        """The store's time, and whether anything was taken back that was claimed early."""
         asked_at = self._clock.monotonic()
         recalls = await self._store.recalls()
         self._clock.observe(datetime.fromtimestamp(recalls.now, UTC), asked_at)

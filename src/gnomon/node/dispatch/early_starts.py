@@ -57,8 +57,11 @@ class EarlyStarts:
 
     def services(self, signals: Signals) -> list[Service]:
         async def claim() -> None:
-            while await self.claim():
-                signals.held.set()
+            try:
+                while await self.claim():
+                    signals.held.set()
+            finally:
+                signals.due.set()  # what was not claimed may be due by now
 
         async def until_due() -> None:
             await self._clock.wait(signals.held, self._until_next())

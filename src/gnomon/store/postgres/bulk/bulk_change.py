@@ -11,7 +11,7 @@ import msgspec
 from gnomon.model.bulk_errors import BulkOperationNotFound, TooManyBulkOperations
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.fleet.tenant import Quotas
-from gnomon.model.tasks.lifecycle import State, is_ahead
+from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import Resolution, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.insight.stats import MOST_COUNTED, CappedCount
@@ -31,7 +31,7 @@ from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
 from gnomon.store.postgres.levels.watching import has_level, watch
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
-from gnomon.store.postgres.rows import lane_of
+from gnomon.store.postgres.rows import is_early, lane_of
 from gnomon.store.postgres.statuses import status_columns
 from gnomon.store.postgres.tasks import admitting
 from gnomon.store.postgres.tasks.reading import filter_columns
@@ -125,9 +125,9 @@ class PostgresBulkChange:
         ahead of their time are taken back from their nodes."""
         asked = query("bulk_hold"), self._tenant_id, ids
         rows = await self._connection.fetch(*asked)
-        ahead = [r["id"] for r in rows if is_ahead(State(r["state"]), r["due_at"], r["now"])]
-        if ahead:
-            await self._connection.execute(query("take_back"), self._tenant_id, ahead)
+        early = [r["id"] for r in rows if is_early(r)]
+        if early:
+            await self._connection.execute(query("take_back"), self._tenant_id, early)
             rows = await self._connection.fetch(*asked)
         return {row["id"]: row for row in rows}
 

@@ -170,11 +170,11 @@ class PostgresDispatch:
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
-        ahead: float = 0.0,
+        early: float = 0.0,
     ) -> Claim:
         async with self._database.connection() as connection:
             return await claim(
-                connection, incarnation, keys, self._grace, flows, sessions, ahead=ahead
+                connection, incarnation, keys, self._grace, flows, sessions, early=early
             )
 
     async def recalls(self) -> Recalls:
@@ -314,10 +314,10 @@ async def claim(
     sessions: Sequence[UUID] = (),
     *,
     consented: bool = False,
-    ahead: float = 0.0,
+    early: float = 0.0,
 ) -> Claim:
     """`consented`: the jobs of runs that need consent have given it. `sessions`: the session that
-    each is for, where a gateway claims; nothing is claimed ahead for those. PostgreSQL gives the
+    each is for, where a gateway claims; nothing is claimed early for those. PostgreSQL gives the
     rows by their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
@@ -325,7 +325,7 @@ async def claim(
     if sessions:
         rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
     else:
-        rows = await connection.fetch(query("claim"), *asked, ahead)
+        rows = await connection.fetch(query("claim"), *asked, early)
     if not rows:
         return Claim([], None)
     patience = grace / 2
@@ -343,8 +343,8 @@ async def claim(
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
     places = {task_id: place for place, task_id in enumerate(ids)}
     claimed.sort(key=lambda delivery: places[delivery.key.id])
-    # What is not claimed ahead may start from the moment of the claim on.
-    now = None if ahead else datetime.fromtimestamp(rows[0]["not_before"], UTC)
+    # What is not claimed early may start from the moment of the claim on.
+    now = None if early else datetime.fromtimestamp(rows[0]["not_before"], UTC)
     return Claim(claimed, now, unreadable)
 
 
@@ -429,7 +429,7 @@ def running_task(row: asyncpg.Record) -> RunningTask:
         origin=None if row["origin"] is None else origin_of(row["origin"]),
         silent_seconds=row["silent_seconds"],
         remote=row["remote"],
-        ahead=row.get("ahead", False),
+        early=row.get("early", False),
     )
 
 

@@ -3,10 +3,12 @@
 -- $16 text of its last error, $17 it ended by then, if it has ended. Null filters nothing.
 -- One that was claimed ahead of its time waits until then.
 ($5::smallint[] IS NULL
-    OR CASE WHEN e.state = 1 AND e.due_at > (SELECT now FROM moment) THEN 0 ELSE e.state END = ANY ($5))
+    OR CASE WHEN e.state = 1 AND e.started_at = e.due_at AND e.due_at > (SELECT now FROM moment)
+        THEN 0 ELSE e.state END = ANY ($5))
 AND ($6::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $6)
 AND ($7::boolean IS NULL
-    OR (e.attempt > CASE WHEN e.state = 1 AND e.due_at > (SELECT now FROM moment) THEN 1 ELSE 0 END) = $7)
+    OR (e.attempt > CASE WHEN e.state = 1 AND e.started_at = e.due_at AND e.due_at > (SELECT now FROM moment)
+        THEN 1 ELSE 0 END) = $7)
 AND ($8::text IS NULL OR e.task_type = $8)
 AND ($9::smallint IS NULL OR e.lane = $9)
 AND ($10::text IS NULL OR e.tags ? $10)

@@ -3,10 +3,12 @@
 -- $14 batch. Null filters nothing.
 -- One that was claimed ahead of its time waits until then.
 ($4::smallint[] IS NULL
-    OR CASE WHEN e.state = 1 AND e.due_at > (SELECT now FROM moment) THEN 0 ELSE e.state END = ANY ($4))
+    OR CASE WHEN e.state = 1 AND e.started_at = e.due_at AND e.due_at > (SELECT now FROM moment)
+        THEN 0 ELSE e.state END = ANY ($4))
 AND ($5::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $5)
 AND ($6::boolean IS NULL
-    OR (e.attempt > CASE WHEN e.state = 1 AND e.due_at > (SELECT now FROM moment) THEN 1 ELSE 0 END) = $6)
+    OR (e.attempt > CASE WHEN e.state = 1 AND e.started_at = e.due_at AND e.due_at > (SELECT now FROM moment)
+        THEN 1 ELSE 0 END) = $6)
 AND ($7::text IS NULL OR e.task_type = $7)
 AND ($8::smallint IS NULL OR e.lane = $8)
 AND ($9::text IS NULL OR e.tags ? $9)

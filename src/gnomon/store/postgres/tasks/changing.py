@@ -11,7 +11,7 @@ import msgspec
 from gnomon.limits.limiter import Limiter, limit_keys
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
 from gnomon.model.fleet.tenant import Quotas
-from gnomon.model.tasks.lifecycle import Event, State, Status, after, is_ahead, status_of
+from gnomon.model.tasks.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
@@ -25,6 +25,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     KEEP_CODES,
     exact,
+    is_early,
     lane_of,
     policy_of,
     size_apart,
@@ -204,7 +205,7 @@ class PostgresTaskChange:
         back from its node, unless its time has come meanwhile."""
         asked = query("lock_task"), self._tenant_id, task_id
         row = await self._connection.fetchrow(*asked)
-        if row is None or not is_ahead(State(row["state"]), row["due_at"], row["now"]):
+        if row is None or not is_early(row):
             return row
         await self._connection.execute(query("take_back"), self._tenant_id, [task_id])
         return await self._connection.fetchrow(*asked)

@@ -16,4 +16,5 @@ SET state = 0,
     run_until = NULL,
     started_at = NULL
 FROM moment AS m
-WHERE t.tenant_id = $1 AND t.id = ANY ($2::uuid[]) AND t.state + 0 = 1 AND t.due_at > m.now
+WHERE t.tenant_id = $1 AND t.id = ANY ($2::uuid[]) AND t.state + 0 = 1
+  AND t.started_at = t.due_at AND t.due_at > m.now
