@@ -169,8 +169,8 @@ class Assembly:
     @cached_property
     def _early(self) -> EarlyStarts:
         return EarlyStarts(
-            self._claim_store, self._store.begin, self._claims, self._claimer, self._requeue,
-            self._slots, self._clock, self._emit,
+            self._claim_store, self._claims, self._claimer, self._requeue, self._slots,
+            self._clock, self._troubles, self._emit,
         )  # fmt: skip
 
     @cached_property

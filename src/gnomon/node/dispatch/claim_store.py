@@ -7,6 +7,7 @@ from uuid import UUID
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
+from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry, Recalls
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
 
@@ -51,6 +52,10 @@ class ClaimStore:
         recalls = await self._store.recalls()
         self._clock.observe(datetime.fromtimestamp(recalls.now, UTC), asked_at)
         return recalls
+
+    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        """Mark as begun those whose claim still stands."""
+        return await self._store.begin(claimed)
 
     async def claim_runs(self, entries: Sequence[Entry]) -> OverlapAnswer:
         """Runs of cron jobs whose jobs must be asked."""

@@ -8,7 +8,7 @@ this node, which asks for that right before it starts them.
 
 from collections.abc import Sequence
 
-from gnomon.chores import Service, whenever
+from gnomon.chores import Service, Troubles, whenever
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
@@ -18,7 +18,6 @@ from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.started import started_event
-from gnomon.node.run.starter import Begin
 from gnomon.node.signals import Signals
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import ClaimAnswered
@@ -26,6 +25,7 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import SlotPipe
 from gnomon.store.ports.dispatch import Claim, Entry
 
+CHORE = "start-held"
 _PART = 250  # tasks of one claim: what becomes due meanwhile waits for it
 _SHORTEST_SLEEP = 0.001
 
@@ -36,21 +36,21 @@ class EarlyStarts:
     def __init__(
         self,
         store: ClaimStore,
-        begin: Begin,
         claims: Claims,
         claimer: Claimer,
         requeue: Requeue,
         pipe: SlotPipe,
         clock: Clock,
+        troubles: Troubles,
         emit: Observer,
     ) -> None:
         self._store = store
-        self._begin = begin
         self._claims = claims
         self._claimer = claimer
         self._requeue = requeue
         self._pipe = pipe
         self._clock = clock
+        self._troubles = troubles
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held
@@ -69,7 +69,7 @@ class EarlyStarts:
 
         return [
             whenever("claim-early", claim, self._clock, signals.early, None, yields=True),
-            Service("start-held", self.start, until_due),
+            Service(CHORE, self.start, until_due),
         ]
 
     async def claim(self) -> int:
@@ -125,22 +125,25 @@ class EarlyStarts:
         if not self._pipe.startable(self._clock.seconds()):
             return 0
         try:
-            recalls = await self._store.recalls()
-            startable = self._pipe.startable(recalls.now)
-            if recalls.number == self._recalls:
-                consent = startable
-            else:
-                begun = await self._begin(startable)
-                consent = [d for d in startable if d.key in begun]
-        except StoreError:
+            startable, consent = await self._troubles.noting(CHORE, self._ask())
+        except StoreError:  # no reason to pause: they are claimed again, if that is possible
             self._give_back(self._pipe.startable(self._clock.seconds()))
-            raise
+            return 0
         started = self._pipe.start(consent)
         known = [self._entries.pop(d.key, None) for d in started]
         entries = [entry for entry in known if entry is not None]
         self._emit(started_event(entries, started, self._clock.now()))
         self._give_back(startable)
         return len(started)
+
+    async def _ask(self) -> tuple[list[Delivery], list[Delivery]]:
+        """What has come to its time by the store's clock, and those of it that may start."""
+        recalls = await self._store.recalls()
+        startable = self._pipe.startable(recalls.now)
+        if recalls.number == self._recalls:
+            return startable, startable
+        begun = await self._store.begin(startable)
+        return startable, [d for d in startable if d.key in begun]
 
     def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Those of them that are still held are not started here, and may be claimed again: what
