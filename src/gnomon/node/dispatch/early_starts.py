@@ -6,6 +6,7 @@ by the store's clock they wait, for users as well: who changes or cancels one ta
 this node, which asks for that right before it starts them.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from gnomon.chores import Service, Troubles, whenever
@@ -54,22 +55,27 @@ class EarlyStarts:
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held
+        self.holds = asyncio.Event()  # more than before
 
     def services(self, signals: Signals) -> list[Service]:
         async def claim() -> None:
             try:
                 while await self.claim():
-                    signals.held.set()
+                    pass
             finally:
                 signals.due.set()  # what was not claimed may be due by now
 
+        async def start() -> None:
+            await self.start()
+            signals.due.set()  # so may be what was taken back
+
         async def until_due() -> None:
-            await self._clock.wait(signals.held, self._until_next())
-            signals.held.clear()
+            await self._clock.wait(self.holds, self._until_next())
+            self.holds.clear()
 
         return [
             whenever("claim-early", claim, self._clock, signals.early, None, yields=True),
-            Service(CHORE, self.start, until_due),
+            Service(CHORE, start, until_due),
         ]
 
     async def claim(self) -> int:
@@ -110,6 +116,7 @@ class EarlyStarts:
         self._requeue.claimed(claimed)
         self._entries |= {e.key: e for e in entries if e.key in claimed}
         self._pipe.hold(deliveries)
+        self.holds.set()  # their time may have come while they were claimed
         missed = await self._claimer.bury([e for e in entries if e.key not in claimed], claim)
         self._claims.too_early(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
@@ -121,35 +128,36 @@ class EarlyStarts:
         return None if at is None else max(_SHORTEST_SLEEP, at - self._clock.seconds())
 
     async def start(self) -> int:
-        """Start what is held, its time has come for, and nobody has taken back; gives how many."""
+        """Start what is held, its time has come for, and nobody has taken back; gives how
+        many."""
         if not self._pipe.startable(self._clock.seconds()):
             return 0
         try:
             startable, consent = await self._troubles.noting(CHORE, self._ask())
-        except StoreError:  # no reason to pause: they are claimed again, if that is possible
+        except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
             return 0
         started = self._pipe.start(consent)
         known = [self._entries.pop(d.key, None) for d in started]
         entries = [entry for entry in known if entry is not None]
         self._emit(started_event(entries, started, self._clock.now()))
-        self._give_back(startable)
+        # What was taken back waits, unless it has ended: nobody else may have told this node.
+        refused = [self._entries.get(d.key) for d in self._give_back(startable)]
+        self._requeue.hinted([entry for entry in refused if entry is not None])
         return len(started)
 
     async def _ask(self) -> tuple[list[Delivery], list[Delivery]]:
         """What has come to its time by the store's clock, and those of it that may start."""
         recalls = await self._store.recalls()
         startable = self._pipe.startable(recalls.now)
-        if recalls.number == self._recalls:
+        if not startable or recalls.number == self._recalls:
             return startable, startable
         begun = await self._store.begin(startable)
         return startable, [d for d in startable if d.key in begun]
 
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """Those of them that are still held are not started here, and may be claimed again: what
-        was changed is due, too, unless it was moved."""
-        for delivery in self._pipe.take_back(deliveries):
+    def _give_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Those of them that are still held are not started here; gives which."""
+        given = self._pipe.take_back(deliveries)
+        for delivery in given:
             self._pipe.report(Report(delivery))
-            entry = self._entries.pop(delivery.key, None)
-            if entry is not None:
-                self._requeue.hinted([entry])
+        return given
