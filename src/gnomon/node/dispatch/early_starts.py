@@ -28,7 +28,8 @@ from gnomon.store.ports.dispatch import Claim, Entry
 
 CHORE = "start-held"
 _PART = 250  # tasks of one claim: what becomes due meanwhile waits for it
-_SHORTEST_SLEEP = 0.001
+_TIMER = 0.001  # seconds by which a timer may be late: the last of them are slept in small pieces
+_SHORTEST_SLEEP = 0.0002
 
 
 class EarlyStarts:
@@ -66,8 +67,10 @@ class EarlyStarts:
                 signals.due.set()  # what was not claimed may be due by now
 
         async def start() -> None:
+            held = self._pipe.next_start()
             await self.start()
-            signals.due.set()  # so may be what was taken back
+            if self._pipe.next_start() != held:
+                signals.due.set()  # so may be what was taken back
 
         async def until_due() -> None:
             await self._clock.wait(self.holds, self._until_next())
@@ -125,7 +128,10 @@ class EarlyStarts:
     def _until_next(self) -> float | None:
         """Seconds until something held may start, by a clock that is never ahead."""
         at = self._pipe.next_start()
-        return None if at is None else max(_SHORTEST_SLEEP, at - self._clock.seconds())
+        if at is None:
+            return None
+        left = at - self._clock.seconds()
+        return left - _TIMER if left > 1.5 * _TIMER else _SHORTEST_SLEEP
 
     async def start(self) -> int:
         """Start what is held, its time has come for, and nobody has taken back; gives how
