@@ -42,8 +42,13 @@ def chaos(asked: argparse.Namespace) -> int:
             lease=_LEASES[asked.pipe],
             mix=REMOTE,
         )
-    if asked.workflows or asked.batches:
-        mix = msgspec.structs.replace(setup.mix, workflows=asked.workflows, batches=asked.batches)
+    if asked.workflows or asked.batches or asked.instants:
+        mix = msgspec.structs.replace(
+            setup.mix,
+            workflows=asked.workflows,
+            batches=asked.batches,
+            instants=asked.instants,
+        )
         setup = msgspec.structs.replace(setup, mix=mix)
     folder = _folder(f"seed{setup.seed}")
     with Progress(f"campaign, seed {setup.seed}") as progress:
@@ -99,7 +104,8 @@ def show_zoo(asked: argparse.Namespace) -> int:
 
 def _workflows(setup: Setup) -> str:
     workflows = f" --workflows {setup.mix.workflows:g}" if setup.mix.workflows else ""
-    return workflows + (f" --batches {setup.mix.batches:g}" if setup.mix.batches else "")
+    instants = f" --instants {setup.mix.instants:g}" if setup.mix.instants else ""
+    return workflows + (f" --batches {setup.mix.batches:g}" if setup.mix.batches else "") + instants
 
 
 def _workers(setup: Setup) -> str:
@@ -149,6 +155,9 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--density", type=float, default=1.0, help="of faults")
     command.add_argument("--workflows", type=float, default=0.0, help="share of the tasks")
     command.add_argument("--batches", type=float, default=0.0, help="share of the tasks")
+    command.add_argument(
+        "--instants", type=float, default=0.0, help="seconds: functions are due at multiples of it"
+    )
     command.add_argument("--workers", type=int, default=0, help="remote ones, for all handlers")
     command.add_argument(
         "--languages", nargs="+", choices=LANGUAGES, default=["python"], help="of these, in turn"

@@ -134,7 +134,7 @@ class Load:
 
     async def _submit(self, batch: Sequence[Order]) -> None:
         asked_at = now()
-        dues = [_microseconds(asked_at + order.delay) for order in batch]
+        dues = [_microseconds(order.due_at(asked_at)) for order in batch]
         bodies = [
             order.body(due, f"{self._key}-{order.n}", self._places.observer_url)
             for order, due in zip(batch, dues, strict=True)

@@ -1,6 +1,7 @@
 """What a load asks for. Pure: the same seed and mix give the same orders."""
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -38,6 +39,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     workflows: float = 0.0  # come as runs of a workflow: one, then several, then a join
     batches: float = 0.0  # come in batches of tasks, with what follows when all have succeeded
     longest_delay: float = 6.0  # seconds until it is due
+    instants: float = 0.0  # functions that are due later are so at multiples of these seconds
     longest_run: float = 0.4  # seconds that a try takes
 
 
@@ -54,6 +56,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     single: bool
     delay: float  # seconds until it is due
     seconds: float
+    instants: float = 0.0  # it is due at the next multiple of these seconds
     fails: int = 0
     max_retries: int = PATIENT
     hold: float | None = None  # seconds that its transaction stays open: by plain SQL
@@ -82,6 +85,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def retry_policy(self) -> dict[str, Any]:
         return {"max_retries": self.max_retries, **RETRY}
+
+    def due_at(self, asked_at: float) -> float:
+        """When it is to start, if it is submitted then."""
+        due = asked_at + self.delay
+        return due if not self.instants else math.ceil(due / self.instants) * self.instants
 
     def body(self, due_at: float, key: str, observer_url: str) -> dict[str, Any]:
         """As the API takes it."""
@@ -171,6 +179,8 @@ def _drawn(n: int, chance: random.Random, mix: Mix) -> Order:
         seconds=round(chance.choice((0.0, 0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
         max_retries=0 if mode == "at_most_once" else PATIENT,
     )
+    if target == "function" and order.delay:
+        order = msgspec.structs.replace(order, instants=mix.instants)
     luck = chance.random()
     for share, make in (
         (mix.poison, _poisonous),

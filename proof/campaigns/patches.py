@@ -89,6 +89,14 @@ def _claims_early() -> None:
     )
 
 
+@planted("starts-held-early")
+def _starts_held_early() -> None:
+    swap(
+        "gnomon.pipe.held_deliveries:HeldDeliveries.due",
+        lambda _: lambda held, _now: held.all(),
+    )
+
+
 @planted("retry-as-complete")
 def _retry_as_complete() -> None:
     from gnomon.model.outcomes.verdict import COMPLETE

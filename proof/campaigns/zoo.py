@@ -122,6 +122,14 @@ ZOO: dict[str, Mutant] = {
         found_by=(Kind.EARLY,),
         setup=setup_of(8.0, nodes=1),
     ),
+    "starts-held-early": Mutant(
+        broken="what was claimed ahead of its instant is started at once",
+        provoked_by="many that are due at one instant",
+        found_by=(Kind.EARLY,),
+        setup=setup_of(
+            10.0, mix=mix_of(targets={"function": 1.0}, instants=2.0), nodes=1, rate=100.0
+        ),
+    ),
     "sweeps-the-living": Mutant(
         broken="the sweeper takes what living nodes run",
         provoked_by="load alone",

@@ -153,6 +153,7 @@ async def test_a_claim_carries_all_that_a_try_needs(
         preemptible=True,
         limit_keys='{"per-customer":"7"}',
         flow=delivery.flow,
+        not_before=claim.now.timestamp(),
     )
     assert delivery.execute_at == new.execute_at
     assert delivery.start_by == claim.now.timestamp() + GRACE / 2

@@ -63,8 +63,9 @@ class Forgetful(PostgresDispatch):
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
+        early: float = 0.0,
     ) -> Claim:
-        answer = await super().claim(incarnation, keys, flows, sessions)
+        answer = await super().claim(incarnation, keys, flows, sessions, early)
         if self.loses:
             raise StoreUnavailable("the answer was lost")
         return answer
@@ -82,11 +83,12 @@ class Exhausted(PostgresDispatch):
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
+        early: float = 0.0,
     ) -> Claim:
         self.asked.append(len(keys))
         if self.exhausted:
             raise StoreExhausted("no connection")
-        return await super().claim(incarnation, keys, flows, sessions)
+        return await super().claim(incarnation, keys, flows, sessions, early)
 
 
 class Stage:

@@ -39,6 +39,8 @@ NOT_OF_CHORES = {
 NOT_OF_CHORES |= {"claim_for_sessions"}
 # Asked where a heartbeat is set, by those who send, and where a task is stuck.
 NOT_OF_CHORES |= {"is_well", "note_recovery", "subscription_by_id", "enter_stuck"}
+# Asked where many are due at one instant: see test_early_starts.
+NOT_OF_CHORES |= {"recalls"}
 # Asked only after another one has failed.
 AFTER = {"next_to_judge": "judge_fires", "park_job": "insert_occurrences"}
 # Where nothing can be told, nothing is: but it is in the log and among the metrics.

@@ -418,6 +418,6 @@ async def waiting_task(connection: Connection, limiter: str | None = None) -> Ta
 
 async def claim(connection: Connection, incarnation: UUID, key: TaskKey) -> bool:
     rows = await connection.fetch(
-        query("claim"), incarnation, ["default"], [key.id], 30.0, False, []
+        query("claim"), incarnation, ["default"], [key.id], 30.0, False, [], 0.0
     )
     return bool(rows)

@@ -114,7 +114,7 @@ def _known_flows(s: Sample) -> list[Any]:
 
 
 BY_KEY = [
-    Hot("claim", KEY, lambda s: [NODE, [DEFAULT_TENANT], s.waiting, 10.0, False, [s.flow]]),
+    Hot("claim", KEY, lambda s: [NODE, [DEFAULT_TENANT], s.waiting, 10.0, False, [s.flow], 0.05]),
     Hot(
         "claim_for_sessions",
         KEY,

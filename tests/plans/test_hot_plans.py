@@ -199,7 +199,9 @@ async def test_stealing_walks_the_index_of_what_is_due(filled: Connection) -> No
 async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
     for count in (1, 30, 1000):
         keys = await some_keys(filled, 0, count)
-        for used in await plans(filled, "claim", NODE, [DEFAULT_TENANT], keys, 10.0, False, [7]):
+        for used in await plans(
+            filled, "claim", NODE, [DEFAULT_TENANT], keys, 10.0, False, [7], 0.0
+        ):
             assert used.of_tasks == {"task_pkey"}
             assert "task" not in used.scanned
 

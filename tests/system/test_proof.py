@@ -100,7 +100,7 @@ async def test_a_short_campaign_with_workers_behind_redis_finds_nothing_wrong() 
     assert result.judgement.acknowledged > 80
 
 
-@pytest.mark.parametrize("name", ["claims-early", "retry-as-complete"])
+@pytest.mark.parametrize("name", ["claims-early", "starts-held-early", "retry-as-complete"])
 async def test_a_planted_bug_is_found(name: str) -> None:
     found = await zoo.hunt(name)
     assert found.right, found.readable()

@@ -37,6 +37,10 @@ class Claims:
         checks = self._checks
         return self._agenda.take(most, self.held.suspects, checks.admitting(), checks.admits_all)
 
+    def take_early(self, most: int) -> list[Entry]:
+        """Entries to claim ahead of their time: plain ones, while nothing is due."""
+        return self._agenda.take_early(most, self._checks.is_plain)
+
     def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""
         if most <= 0:
@@ -69,6 +73,14 @@ class Claims:
         stale, and what it runs with stays its own."""
         self._unused(entries)
         self._checks.missed([e.key for e in entries if e.key not in self.held.fences])
+
+    def too_early(self, entries: Collection[Entry]) -> None:
+        """These were to be claimed early, and were not, or it is not known: they are looked at
+        again at their time."""
+        self.missed(entries)
+        for entry in entries:
+            if self._agenda.knows(entry.key):
+                self._agenda.again(entry, entry.due_at)
 
     def unanswered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it

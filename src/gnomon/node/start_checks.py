@@ -33,6 +33,10 @@ class StartCheck:
         del tenant_id
         return True
 
+    def is_plain(self, entry: Entry) -> bool:
+        """Whether it would admit this one whatever runs, and take nothing for it."""
+        return self.is_idle_for(entry.key.tenant_id)
+
     def admit(self, entry: Entry) -> bool:
         """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
         that has it all takes nothing."""
@@ -110,6 +114,12 @@ class StartChecks:
             if not check.admit(entry):
                 for before in self._each[:number]:
                     before.missed((entry.key,))
+                return False
+        return True
+
+    def is_plain(self, entry: Entry) -> bool:
+        for check in self._on_admit:  # noqa: SIM110 - as below
+            if not check.is_plain(entry):
                 return False
         return True
 

@@ -53,6 +53,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     origin: Origin | None = None  # of the request that submitted it
     workflow_node: str | None = None  # of the run that it is in
     address: Address | None = None
+    not_before: float = 0.0  # it may not start earlier: later than the claim where that was early
 
     @property
     def execute_at(self) -> datetime:

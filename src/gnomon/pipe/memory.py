@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 from gnomon.model.outcomes.outcome import Outcome
 from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.held_deliveries import HeldDeliveries
 from gnomon.pipe.report_queue import ReportQueue
 
 _CRITICAL = Lane.CRITICAL
@@ -51,6 +53,7 @@ class MemoryPipe:
         self._busy_others = 0
         self._urgent: deque[Delivery] = deque()
         self._others: deque[Delivery] = deque()
+        self._held = HeldDeliveries()  # counted as outstanding, and in no slot
         self._idle: deque[asyncio.Future[None]] = deque()
         self._reports = ReportQueue()
 
@@ -75,15 +78,46 @@ class MemoryPipe:
         self._ended = 0
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
+        self._outstanding += len(deliveries)
+        self._outstanding_urgent += self._enqueue(deliveries)
+
+    def _enqueue(self, deliveries: Sequence[Delivery]) -> int:
+        """Gives how many are CRITICAL."""
         urgent = [d for d in deliveries if d.lane is _CRITICAL]
         if urgent:
             self._urgent.extend(urgent)
             self._others.extend(d for d in deliveries if d.lane is not _CRITICAL)
         else:
             self._others.extend(deliveries)
-        self._outstanding += len(deliveries)
-        self._outstanding_urgent += len(urgent)
         self._wake_one()  # which wakes the next, and may do with many before that
+        return len(urgent)
+
+    # Ahead of their time
+
+    def early_room(self) -> int:
+        return self.room() - max(1, self._slots // 4)
+
+    def hold(self, deliveries: Sequence[Delivery]) -> None:
+        self._held.add(deliveries)
+        self._outstanding += len(deliveries)
+        self._outstanding_urgent += _critical(deliveries)
+
+    def next_start(self) -> float | None:
+        return self._held.first()
+
+    def startable(self, now: float) -> list[Delivery]:
+        return self._held.due(now)
+
+    def start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        started = self._held.remove(deliveries)
+        self._enqueue(started)
+        return started
+
+    def take_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        return self._taken_back(self._held.remove(deliveries))
+
+    def held(self, key: TaskKey, fence: int | None = None) -> list[Delivery]:
+        return self._held.of(key, fence)
 
     async def receive(self) -> Delivery:
         while (delivery := self.take()) is None:
@@ -113,14 +147,14 @@ class MemoryPipe:
         unsent = [*self._urgent, *self._others]
         self._urgent.clear()
         self._others.clear()
-        return self._taken_back(unsent)
+        return self._taken_back(unsent) + self.take_back(self._held.all())
 
     def late(self, now: float) -> list[Delivery]:
         late: list[Delivery] = []
         for waiting in (self._urgent, self._others):
             while waiting and waiting[0].start_by < now:  # the oldest claim first
                 late.append(waiting.popleft())
-        return self._taken_back(late)
+        return self._taken_back(late) + self.take_back(self._held.late(now))
 
     def report(self, report: Report) -> None:
         # No idle slot is woken for the one that is free now: it comes back by itself, or another

@@ -18,6 +18,7 @@ the fence refuses what comes twice.
 from collections.abc import Sequence
 from typing import Protocol
 
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 
 
@@ -81,6 +82,29 @@ class SlotPipe(Pipe, Protocol):
 
     def take(self) -> Delivery | None:
         """The same where one waits for a slot already; nobody else is woken."""
+
+    # Deliveries that were claimed ahead of their time: they take up room, and no slot
+
+    def early_room(self) -> int:
+        """How many may be claimed early: the room, less some for what becomes due meanwhile."""
+
+    def hold(self, deliveries: Sequence[Delivery]) -> None:
+        """Keep these until they are started, or taken back."""
+
+    def next_start(self) -> float | None:
+        """When the first of what is held may start."""
+
+    def startable(self, now: float) -> list[Delivery]:
+        """What is held and may start by then, in order."""
+
+    def start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Hand these to the slots; gives those that were still held."""
+
+    def take_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Hold these no longer; gives those that were, which must be reported."""
+
+    def held(self, key: TaskKey, fence: int | None = None) -> list[Delivery]:
+        """What is held of one task."""
 
 
 class Grants(Protocol):

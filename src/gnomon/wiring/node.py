@@ -20,6 +20,7 @@ from gnomon.node.dispatch.accountant import Accountant
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.dispatcher import Dispatcher, Preempting
+from gnomon.node.dispatch.early_starts import EarlyStarts
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.stage import DispatchStage
@@ -117,6 +118,7 @@ class Assembly:
             *self._membership.services(),
             *self._ahead.services(),
             *self._dispatch.services(),
+            *self._early.services(self._signals),
             *self._settle.services(),
             *self._checks.services(self._pipe),
             every("progress", progress.run_once, self._clock, PROGRESS_SECONDS),
@@ -161,6 +163,13 @@ class Assembly:
         )
 
     @cached_property
+    def _early(self) -> EarlyStarts:
+        return EarlyStarts(
+            self._claim_store, self._claims, self._claimer, self._requeue, self._slots,
+            self._clock, self._troubles, self._emit,
+        )  # fmt: skip
+
+    @cached_property
     def _worker(self) -> Workers:
         starter = Starter(self._store.begin, self._troubles)
         slots = self._settings.slots
@@ -187,18 +196,18 @@ class Assembly:
     # What the stages are made of
 
     @cached_property
-    def _claim_store(self) -> ClaimStore:
-        return ClaimStore(self._store, self._planning, self._lease, self._clock)
+    def _claimer(self) -> Claimer:
+        return Claimer(
+            self._claim_store, self._claims, self._requeue, self._pipe, self._troubles, self._emit
+        )
 
     @cached_property
     def _requeue(self) -> Requeue:
         return Requeue(self._agenda, self._scanner, self._clock)
 
     @cached_property
-    def _claimer(self) -> Claimer:
-        return Claimer(
-            self._claim_store, self._claims, self._requeue, self._pipe, self._troubles, self._emit
-        )
+    def _claim_store(self) -> ClaimStore:
+        return ClaimStore(self._store, self._planning, self._lease, self._clock)
 
     @cached_property
     def _child_claimer(self) -> ChildClaimer | None:

@@ -214,10 +214,100 @@ def test_who_sleeps_for_as_long_as_it_says_wakes_in_time_and_seldom(due: float) 
     while not taken(known):
         pause = known.pause(at(now), 1.0)
         assert 0.001 <= pause <= 1.0
-        now, looks = now + pause, looks + 1
+        now, looks = round(now + pause, 6), looks + 1
         known.advance(at(now))
     assert due <= now < due + 0.003
     assert looks <= due + 10
+
+
+def herd(due: float = 1.0, count: int = 40, first: int = 1) -> list[Entry]:
+    return [entry(first + n, due) for n in range(count)]
+
+
+def early(agenda: Agenda, most: int = 100, plain: bool = True) -> list[int]:
+    return [e.key.id.int for e in agenda.take_early(most, lambda _: plain)]
+
+
+def test_many_that_are_due_at_once_can_be_taken_a_little_before() -> None:
+    known = agenda(1000)
+    known.add([*herd(), entry(500, 0.99)])
+    known.advance(at(0.949))
+    assert (known.has_herd(), early(known)) == (False, [])
+    known.advance(at(0.95))
+    assert known.has_herd()
+    assert early(known, 30) == list(range(1, 31))
+    assert (known.has_herd(), early(known)) == (False, [])
+    known.advance(at(1.0))
+    assert taken(known) == [500, *range(31, 41)]  # the others at their time, and none twice
+
+
+def test_what_is_given_back_early_comes_at_its_time_and_not_early_again() -> None:
+    known = agenda(1000)
+    known.add(herd())
+    known.advance(at(0.96))
+    for each in known.take_early(100, lambda _: True):
+        known.ended_all([("t", each.lane, None)])
+        known.again(each, each.due_at)
+    assert early(known) == []
+    assert known.pause(at(0.96), 1.0) == pytest.approx(0.04)
+    known.advance(at(0.999))
+    assert known.ready == 0
+    known.advance(at(1.0))
+    assert taken(known) == list(range(1, 41))
+
+
+def test_few_suspects_runs_and_what_is_not_plain_are_not_taken_early() -> None:
+    for entries, plain in (
+        (herd(count=31), True),
+        (herd(), False),
+        ([entry(n, 1.0, suspect=True) for n in range(40)], True),
+        ([Entry(e.key, e.due_at, e.lane, recurring=True) for e in herd()], True),
+    ):
+        known = agenda(1000)
+        known.add(entries)
+        known.advance(at(0.97))
+        assert early(known, plain=plain) == []
+        known.advance(at(1.0))
+        assert known.ready == len(entries)
+
+
+def test_nothing_is_taken_early_while_anything_is_due_or_set_aside() -> None:
+    known = agenda(1000)
+    known.add([*herd(), entry(500, 0.0, flow=7)])
+    known.advance(at(0.97))
+    assert (known.has_herd(), early(known)) == (False, [])
+    assert known.take(10, room(), lambda _: False) == []  # set aside
+    assert (known.ready, known.has_herd(), early(known)) == (0, False, [])
+    known.let_in([("t", 7)])
+    assert taken(known) == [500]
+    assert len(early(known)) == 40
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(1, 60)), max_size=8),
+    st.lists(st.integers(1, 40), min_size=1, max_size=60),
+)
+def test_each_is_taken_once_and_never_more_than_a_little_early(
+    herds: list[tuple[int, int]], steps: list[int]
+) -> None:
+    known = agenda(10_000)
+    entries = [
+        entry(1000 * number + n, ms / 1000)
+        for number, (ms, count) in enumerate(herds)
+        for n in range(count)
+    ]
+    known.add(entries)
+    got: list[Entry] = []
+    now = 0
+    for step in (*steps, 1000):
+        now += step
+        known.advance(at(now / 1000))
+        due = known.take(10_000, room())
+        assert all(e.due_at <= at(now / 1000) for e in due)
+        soon = known.take_early(50, lambda _: True)
+        assert all(at(now / 1000) < e.due_at <= at((now + 50) / 1000) for e in soon)
+        got += [*due, *soon]
+    assert sorted(e.key for e in got) == sorted(e.key for e in entries)
 
 
 def test_what_is_the_business_of_others_uses_up_no_turns() -> None:

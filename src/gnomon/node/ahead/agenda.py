@@ -6,15 +6,22 @@ not claimed; one that is missing here is found by the scanner.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 
 from gnomon.clock import to_micros
 from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, ReadyQueue, everyone, nobody
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
+from gnomon.node.ahead.soon import Soon
 from gnomon.node.ahead.suspects import SuspectQueue, SuspectRoom
 from gnomon.store.ports.dispatch import Entry
 from gnomon.wheel import Wheel
+
+EARLY_SECONDS = 0.05  # before its time that a task may be claimed
+_EARLY_TICKS = 50
+_HERD = 32  # that are due at one tick: fewer are claimed as soon at their time
 
 
 def tick_at_or_after(moment: datetime) -> int:
@@ -37,7 +44,11 @@ class Agenda:
         window: int,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
+        # The wheel runs ahead: what it has given waits in `_soon` for its tick, and may be taken
+        # early; what was looked at before waits in `_later`.
+        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + _EARLY_TICKS)
+        self._given = tick_at_or_before(now) + _EARLY_TICKS
+        self._soon, self._later = Soon(), Soon()
         self._ready = ready
         self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
@@ -79,7 +90,11 @@ class Agenda:
             if (due or entry.due_at <= advanced) and entry.flow != UNKNOWN_FLOW:
                 ready.append(entry)  # of a backlog: the wheel would only give it back
             else:  # also a hint, which what is read may replace until the next tick
-                self._wheel.add(tick_at_or_after(entry.due_at), entry)
+                tick = tick_at_or_after(entry.due_at)
+                if tick > self._given:
+                    self._wheel.add(tick, entry)
+                else:
+                    self._soon.add(tick, (entry,))
         self._make_ready(ready)
         return new
 
@@ -94,13 +109,16 @@ class Agenda:
 
     def again(self, entry: Entry, at: datetime) -> None:
         """Look at a known entry again at `at`, though it was due before."""
-        self._wheel.add(tick_at_or_after(at), entry)
+        self._later.add(tick_at_or_after(at), (entry,))
 
     def advance(self, now: datetime) -> int:
         """Make ready what is due; gives how many became so."""
         self._advanced = max(self._advanced, now)
-        known = self._known
-        passed = self._wheel.advance(tick_at_or_before(now))
+        known, tick = self._known, tick_at_or_before(now)
+        self._given = max(self._given, tick + _EARLY_TICKS)
+        for due_at, entries in groupby(self._wheel.advance(self._given), attrgetter("due_at")):
+            self._soon.add(tick_at_or_after(due_at), entries)
+        passed = self._soon.passed(tick) + self._later.passed(tick)
         due = [e for e in passed if known.get(e.key) is e]  # others were changed
         self._make_ready(due)
         return len(due)
@@ -113,8 +131,39 @@ class Agenda:
         self._ready.put_all(due)
 
     def next_tick(self) -> int | None:
-        """The tick up to which nothing becomes due."""
-        return self._wheel.next_due()
+        """The tick up to which nothing becomes due, or near enough to be taken early."""
+        given = self._wheel.next_due()
+        ticks = (self._soon.first(), self._later.first())
+        known = [tick for tick in ticks if tick is not None]
+        return min(known if given is None else [*known, given - _EARLY_TICKS], default=None)
+
+    # Ahead of their time
+
+    def has_herd(self) -> bool:
+        """Whether `take_early` would look at anything."""
+        return self._soon.crowded(_HERD) is not None and self._is_quiet()
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is due, set aside or not."""
+        return not self._suspects and not any(self._ready.depths().values())
+
+    def take_early(self, most: int, plain: Callable[[Entry], bool]) -> list[Entry]:
+        """Entries to claim ahead of their time, of the next tick that has many: up to `most` of
+        the plain ones, chosen as if they were due. Only while nothing is. The others wait for
+        their time, and so do those that are given back by `again`."""
+        tick = self._soon.crowded(_HERD) if most > 0 and self._is_quiet() else None
+        if tick is None:
+            return []
+        entries = [e for e in self._soon.remove(tick) if self._known.get(e.key) is e]
+        fit = [e for e in entries if not e.losses and not e.recurring and plain(e)]
+        chosen: list[Entry] = []
+        if len(fit) >= _HERD:
+            self._ready.put_all(fit)
+            chosen = self._ready.take(most, self._advanced)
+            self._ready.clear()
+        taken = {e.key for e in chosen}
+        self._later.add(tick, [e for e in entries if e.key not in taken])
+        return chosen
 
     def pause(self, now: datetime, longest: float) -> float:
         """Seconds until more becomes due, as far as is known."""

@@ -124,6 +124,8 @@ class AheadStage:
         self._agenda.advance(now)
         if self._agenda.ready:
             self._signals.ready.set()
+        if self._agenda.has_herd():
+            self._signals.early.set()
         self._next_tick = self._agenda.pause(now, _LONGEST_SLEEP)
 
     async def _until_next_tick(self) -> None:

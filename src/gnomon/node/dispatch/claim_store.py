@@ -1,12 +1,14 @@
 """The store's claiming statements, in the name of one incarnation."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from uuid import UUID
 
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry, Recalls
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
 
 _NOBODY = UUID(int=0)  # a session that there is not: what is for it is not claimed
@@ -35,12 +37,25 @@ class ClaimStore:
         """Whether anything may be claimed now."""
         return self._lease.is_trusted(self._clock.monotonic())
 
-    async def claim(self, entries: Sequence[Entry]) -> Claim:
-        """Claim the entries that are waiting and due, and need nobody's consent."""
+    async def claim(self, entries: Sequence[Entry], early: float = 0.0) -> Claim:
+        """Claim the entries that are waiting and due, or due in `early` seconds, and need nobody's
+        consent."""
         asked_at = self._clock.monotonic()
-        claim = await self._store.claim(self._lease.incarnation, *self._columns(entries))
+        columns = self._columns(entries)
+        claim = await self._store.claim(self._lease.incarnation, *columns, early=early)
         self._observe(claim, asked_at)
         return claim
+
+    async def recalls(self) -> Recalls:
+        """The store's time, and whether anything was taken back that was claimed early."""
+        asked_at = self._clock.monotonic()
+        recalls = await self._store.recalls()
+        self._clock.observe(datetime.fromtimestamp(recalls.now, UTC), asked_at)
+        return recalls
+
+    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        """Mark as begun those whose claim still stands."""
+        return await self._store.begin(claimed)
 
     async def claim_runs(self, entries: Sequence[Entry]) -> OverlapAnswer:
         """Runs of cron jobs whose jobs must be asked."""

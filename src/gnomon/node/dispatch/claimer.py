@@ -115,7 +115,7 @@ class Claimer:
             self._emit(ClaimAnswered(len(claimed), 0, took))
             return ClaimResult(len(claimed))
         left = [e for e in entries if e.key not in claimed]
-        left = await self._bury(left, claim)
+        left = await self.bury(left, claim)
         asking += [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
         self._claims.missed(missed)
@@ -126,7 +126,7 @@ class Claimer:
         answer = await self._store.claim_runs(entries)
         took = self._store.took
         claimed = self._send(entries, answer.claim)
-        entries = await self._bury(list(entries), answer.claim)
+        entries = await self.bury(list(entries), answer.claim)
         self._claims.missed([e for e in entries if e.key not in claimed])
         for reason in answer.skipped:
             self._emit(RunSkipped(reason))
@@ -163,7 +163,7 @@ class Claimer:
         self._emit(started_event(entries, deliveries, now))
         return claimed
 
-    async def _bury(self, left: list[Entry], claim: Claim) -> list[Entry]:
+    async def bury(self, left: list[Entry], claim: Claim) -> list[Entry]:
         """Make dead letters of those whose rows cannot be read; gives the others. One that cannot
         even be that is released later, as what nobody here runs."""
         if not claim.unreadable:

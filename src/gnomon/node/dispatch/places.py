@@ -55,6 +55,10 @@ class PlaceCheck(StartCheck):
         del tenant_id
         return not any(kind.aside for kind in self._kinds.values())
 
+    def is_plain(self, entry: Entry) -> bool:
+        flow = (entry.key.tenant_id, entry.flow)
+        return flow in self._leads_to and self._leads_to[flow] is None
+
     def admit(self, entry: Entry) -> bool:
         if entry.flow == UNKNOWN_FLOW or entry.key in self._taken:
             return True  # it is judged once it is claimed

@@ -79,6 +79,10 @@ class Worker:
     ) -> bool:
         """End a running task, of this claim if there is one given; False where it does not run
         here."""
+        if held := self._pipe.take_back(self._pipe.held(key, fence)):
+            for delivery in held:  # claimed ahead of its time, and not called
+                self._pipe.report(Report(delivery))
+            return True
         return self._stop_waiting(key, fence) or self._runner.interrupt(key, reason, kind, fence)
 
     def interrupt_all(self, reason: str) -> None:

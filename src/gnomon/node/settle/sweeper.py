@@ -72,7 +72,7 @@ class Sweeper:
         return await self._takeover.settle(rows, partial(self._settlement, outcome), reason)
 
     def _settlement(self, outcome: Outcome, row: RunningTask) -> Settlement:
-        if asks_before_start(row.mode, row.losses) and not row.begun:
+        if row.early or (asks_before_start(row.mode, row.losses) and not row.begun):
             return released(row)  # claimed and not started: no loss
         if outcome is _LOST:
             outcome = _loss(row)

@@ -82,8 +82,16 @@ class Claim(msgspec.Struct, frozen=True):
     """The answer to a claim."""
 
     deliveries: list[Delivery]
-    now: datetime | None  # the store's time, where anything was claimed
+    now: datetime | None  # the store's time, where anything was claimed, and none of it early
     unreadable: Sequence["Burial"] = ()  # claimed as well, and to be buried
+
+
+class Recalls(NamedTuple):
+    """The store's time in seconds since the epoch, and a number that has grown by then whenever
+    tasks were taken back that had been claimed ahead of their time."""
+
+    now: float
+    number: int
 
 
 class Burial(msgspec.Struct, frozen=True):
@@ -186,6 +194,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     origin: Origin | None = None
     silent_seconds: float = 0.0  # since the lease of its dead node ran out
     remote: bool = False  # on a worker session
+    early: bool = False  # it was claimed ahead of its time, which has not come
 
 
 class DispatchStore(Protocol):
@@ -243,10 +252,17 @@ class DispatchStore(Protocol):
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
+        early: float = 0.0,
     ) -> Claim:
         """Make RUNNING those of `keys` that are waiting and due, and still of the flow that is
         given for them. In the order of the keys. `sessions`: the claimer is a gateway, and each is
-        for this one of its sessions, if that is alive and its own."""
+        for this one of its sessions, if that is alive and its own. `early`: also what is due so
+        many seconds from now, if it is plain; it may not be called before its time, and only if
+        nobody has taken it back by then (`recalls`)."""
+
+    async def recalls(self) -> Recalls:
+        """Asked before an early claim, and again when the time of what it gave has come: where the
+        number is the same, nothing of it was taken back, and nothing will be."""
 
     async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         """Mark as begun those whose claim still stands; only these may be called."""

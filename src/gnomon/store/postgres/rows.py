@@ -88,10 +88,19 @@ def readable(
     return values
 
 
+def is_early(row: asyncpg.Record) -> bool:
+    """Whether it was claimed ahead of its time, which has not come: it waits until then. Whatever
+    else runs was claimed after it was due."""
+    state, due_at, started_at = row["state"], row["due_at"], row["started_at"]
+    return bool(state == State.RUNNING and started_at == due_at and due_at > row["now"])
+
+
 def task_of(row: asyncpg.Record) -> Task:
     """A row of get_task or of a list. Dead letters are there to be looked at because something in
     them cannot be read, so that is shown as a stand-in."""
     state, due_at, attempt = State(row["state"]), row["due_at"], row["attempt"]
+    if early := is_early(row):
+        state, attempt = State.WAITING, attempt - 1
     return Task(
         task_id=row["id"],
         tenant_id=row["tenant_id"],
@@ -106,7 +115,7 @@ def task_of(row: asyncpg.Record) -> Task:
         expires_at=row["expires_at"],
         created_at=created_at(row["id"]),
         created_by=row["created_by"],
-        started_at=row["started_at"],
+        started_at=None if early else row["started_at"],
         # A dead letter's due time is when it died: nothing is due about it any more.
         finished_at=due_at if state is State.DEAD else row["finished_at"],
         attempt=attempt,

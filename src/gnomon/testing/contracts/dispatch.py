@@ -105,6 +105,62 @@ class ClaimingContract:
         assert settled.state is State.EXPIRED
         assert (await world.task(delivery.key)).status is Status.EXPIRED
 
+    async def test_what_is_claimed_early_starts_and_ends_by_its_time(
+        self, world: DispatchWorld
+    ) -> None:
+        node, due_at = await joined(world.roster), await world.now() + HOUR
+        (key,) = await submitted(world, 1, due_at=due_at, execute_at=due_at)
+        assert (await world.dispatch.claim(node, [key], early=3000.0)).deliveries == []
+        (delivery,) = (await world.dispatch.claim(node, [key], early=3700.0)).deliveries
+        assert delivery.not_before == due_at.timestamp()
+        assert delivery.start_by == due_at.timestamp() + GRACE / 2
+        task = await world.task(key)
+        assert (task.status, task.attempt, task.started_at) == (Status.SCHEDULED, 0, None)
+        await world.turn(3601.0)
+        task = await world.task(key)
+        assert (task.status, task.attempt, task.started_at) == (Status.RUNNING, 1, due_at)
+
+    async def test_what_is_claimed_early_and_released_is_due_when_it_was(
+        self, world: DispatchWorld
+    ) -> None:
+        node, due_at = await joined(world.roster), await world.now() + HOUR
+        (key,) = await submitted(world, 1, due_at=due_at, execute_at=due_at)
+        (delivery,) = (await world.dispatch.claim(node, [key], early=3700.0)).deliveries
+        (settled,) = await world.dispatch.settle([settlement(delivery, RELEASE, None)])
+        assert settled.due_at == due_at
+        assert (await world.dispatch.claim(node, [key])).deliveries == []
+        await world.turn(3601.0)
+        assert len((await world.dispatch.claim(node, [key])).deliveries) == 1
+
+    async def test_what_is_claimed_early_expires_by_its_time(self, world: DispatchWorld) -> None:
+        node, due_at = await joined(world.roster), await world.now() + HOUR
+        second = timedelta(seconds=1)
+        for expires_at in (due_at - second, due_at + second):
+            (key,) = await submitted(
+                world, 1, due_at=due_at, execute_at=due_at, expires_at=expires_at
+            )
+            (delivery,) = (await world.dispatch.claim(node, [key], early=3700.0)).deliveries
+            assert delivery.expired is (expires_at < due_at)
+
+    async def test_what_asks_before_its_call_is_not_claimed_early(
+        self, world: DispatchWorld
+    ) -> None:
+        node, due_at = await joined(world.roster), await world.now() + HOUR
+        for mode in (DeliveryMode.AT_MOST_ONCE, DeliveryMode.EXACTLY_ONCE):
+            (key,) = await submitted(world, 1, due_at=due_at, execute_at=due_at, delivery=mode)
+            assert (await world.dispatch.claim(node, [key], early=3700.0)).deliveries == []
+
+    async def test_a_dead_nodes_early_claims_are_known_not_to_have_begun(
+        self, world: DispatchWorld
+    ) -> None:
+        node, due_at = await joined(world.roster), await world.now() + HOUR
+        keys = [*(await submitted(world, 1, due_at=due_at, execute_at=due_at))]
+        keys += await submitted(world, 1)
+        await world.dispatch.claim(node, keys, early=3700.0)
+        await declared_dead(world.roster, node)
+        orphans = await world.dispatch.orphans(10, overdue=False)
+        assert {row.key: row.early for row in orphans} == {keys[0]: True, keys[1]: False}
+
     async def test_only_a_claim_that_stands_may_begin(self, world: DispatchWorld) -> None:
         node = await joined(world.roster)
         held, to_cancel = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)

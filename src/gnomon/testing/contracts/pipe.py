@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from gnomon.model.outcomes.outcome import SUCCESS
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.priority import Lane
@@ -47,6 +49,12 @@ def a_delivery(number: int, lane: Lane = Lane.MEDIUM) -> Delivery:
         idempotency_key=None,
         expired=False,
     )
+
+
+def _held(number: int, not_before: float, lane: Lane = Lane.MEDIUM) -> Delivery:
+    """One that was claimed ahead of its time."""
+    delivery = a_delivery(number, lane)
+    return msgspec.structs.replace(delivery, not_before=not_before, start_by=not_before + 5)
 
 
 class PipeWorld(Protocol):
@@ -206,6 +214,41 @@ class SlotPipeContract:
             assert sum(slot.done() for slot in slots) == 2
             pipe.send(sent[2:])
         assert {slot.result().key for slot in slots} == {d.key for d in sent}
+
+    async def test_what_is_held_takes_up_room_and_reaches_no_slot_before_it_is_started(
+        self,
+    ) -> None:
+        pipe = self.make_pipe(10, _nothing, reserved=2)
+        held = [_held(1, 30.0), _held(2, 20.0), _held(3, 20.0, Lane.CRITICAL)]
+        room, urgent = pipe.room(), pipe.urgent_room()
+        assert pipe.early_room() < room
+        pipe.hold(held)
+        assert (pipe.room(), pipe.urgent_room()) == (room - 2, urgent - 3)
+        assert (pipe.take(), pipe.next_start()) == (None, 20.0)
+        assert pipe.startable(19.9) == []
+        assert pipe.startable(20.0) == held[1:]
+        assert pipe.start(held[1:]) == held[1:]
+        assert [pipe.take(), pipe.take(), pipe.take()] == [held[2], held[1], None]
+        assert pipe.start(held) == held[:1]
+        assert (pipe.take(), pipe.next_start()) == (held[0], None)
+
+    async def test_what_is_held_can_be_taken_back(self) -> None:
+        pipe = self.make_pipe(10, _nothing, reserved=2)
+        room, urgent = pipe.room(), pipe.urgent_room()
+        held = [_held(n, 20.0 + n, Lane.CRITICAL if n == 2 else Lane.LOW) for n in range(5)]
+        pipe.hold(held)
+        back = pipe.take_back(pipe.held(held[1].key, held[1].fence))
+        assert back == [held[1]]
+        assert pipe.held(held[2].key, held[2].fence + 1) == []
+        assert pipe.take_back(pipe.held(held[2].key)) == [held[2]]
+        assert pipe.start(held[:3]) == [held[0]]
+        late = pipe.late(held[3].start_by + 0.5)
+        assert late == [held[0], held[3]]
+        assert pipe.unsent() == [held[4]]
+        for each in held:
+            pipe.report(Report(each))
+        pipe.settled(await pipe.reports(10))
+        assert (pipe.room(), pipe.urgent_room(), pipe.next_start()) == (room, urgent, None)
 
     async def test_a_slot_that_is_cancelled_takes_nothing_with_it(self) -> None:
         """Whenever the cancellation comes: before the sending, after it, or in between."""

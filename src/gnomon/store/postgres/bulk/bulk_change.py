@@ -31,7 +31,7 @@ from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
 from gnomon.store.postgres.levels.watching import has_level, watch
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
-from gnomon.store.postgres.rows import lane_of
+from gnomon.store.postgres.rows import is_early, lane_of
 from gnomon.store.postgres.statuses import status_columns
 from gnomon.store.postgres.tasks import admitting
 from gnomon.store.postgres.tasks.reading import filter_columns
@@ -121,8 +121,14 @@ class PostgresBulkChange:
         return BulkMatches(ids, stopped)
 
     async def hold(self, ids: Sequence[UUID]) -> dict[UUID, asyncpg.Record]:
-        """The live ones of them, locked until the end of the transaction."""
-        rows = await self._connection.fetch(query("bulk_hold"), self._tenant_id, ids)
+        """The live ones of them, locked until the end of the transaction. Those that were claimed
+        ahead of their time are taken back from their nodes."""
+        asked = query("bulk_hold"), self._tenant_id, ids
+        rows = await self._connection.fetch(*asked)
+        early = [r["id"] for r in rows if is_early(r)]
+        if early:
+            await self._connection.execute(query("take_back"), self._tenant_id, early)
+            rows = await self._connection.fetch(*asked)
         return {row["id"]: row for row in rows}
 
     async def finished(self, ids: Sequence[UUID]) -> dict[UUID, asyncpg.Record]:

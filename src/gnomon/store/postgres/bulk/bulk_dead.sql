@@ -10,7 +10,7 @@ WITH moment AS MATERIALIZED (
         SELECT u.*
         FROM (
             (SELECT
-                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error, batch_id,
+                id, state, task_type, lane, tags, cron_job_id, due_at, started_at, queue, attempt, last_error, batch_id,
                 due_at AS over_at
             FROM gnomon.task
             WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $18::bigint IS NULL
@@ -18,7 +18,7 @@ WITH moment AS MATERIALIZED (
             LIMIT $4::integer)
             UNION ALL
             (SELECT
-                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error, batch_id,
+                id, state, task_type, lane, tags, cron_job_id, due_at, started_at, queue, attempt, last_error, batch_id,
                 due_at
             FROM gnomon.task
             WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $18

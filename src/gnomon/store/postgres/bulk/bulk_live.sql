@@ -7,7 +7,7 @@ WITH moment AS MATERIALIZED (
     SELECT e.id
     FROM (
         SELECT
-            id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error, batch_id,
+            id, state, task_type, lane, tags, cron_job_id, due_at, started_at, queue, attempt, last_error, batch_id,
             CASE WHEN state = 4 THEN due_at END AS over_at
         FROM gnomon.task
         WHERE tenant_id = $1 AND id < $2

@@ -7,9 +7,9 @@
 -- The row of the node is locked, so that whoever locks it after us knows of all that it claimed: see
 -- gnomon.drop_dead_leases.
 -- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout, $6 the flow that each
--- was chosen as, if it is known: it has the permits of that one.
+-- was chosen as, if it is known: it has the permits of that one; $7 seconds that it may be ahead of its time.
 WITH moment AS MATERIALIZED (
-    SELECT gnomon.now() AS now
+    SELECT now, now + make_interval(secs => $7::float8) AS until FROM (SELECT gnomon.now() AS now OFFSET 0) AS m
 ), chosen AS MATERIALIZED (
     SELECT t.ctid
     FROM (

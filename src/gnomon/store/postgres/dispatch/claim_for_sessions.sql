@@ -3,7 +3,7 @@
 -- as claim locks that of the node: who adopts a session waits for this, and this finds out who has.
 -- $1 the gateway, $2 to $6 as in claim.
 WITH moment AS MATERIALIZED (
-    SELECT gnomon.now() AS now
+    SELECT now, now AS until FROM (SELECT gnomon.now() AS now OFFSET 0) AS m
 ), session AS MATERIALIZED (
     SELECT n.incarnation
     FROM gnomon.node AS n

@@ -21,7 +21,7 @@ from gnomon.store.postgres.rows import LANES, MODES, UNREADABLE, origin_of
 
 DEFAULT_POLICY = RetryPolicy()
 _MOST_REASON = 500
-_NOW = 25  # the place of the store's time among the columns
+_NOT_BEFORE = 25  # its place among the columns
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
@@ -64,7 +64,7 @@ class TakenRow(msgspec.Struct):
     recurring: bool
     workflow_node: str | None
     address: None  # not known of these
-    now: float
+    not_before: float
     without_payload: bool  # or it is null
 
     @property
@@ -73,7 +73,7 @@ class TakenRow(msgspec.Struct):
 
     def columns(self) -> list[Any]:
         """The columns as a claim answers them."""
-        columns = list(msgspec.structs.astuple(self)[: _NOW + 1])
+        columns = list(msgspec.structs.astuple(self)[: _NOT_BEFORE + 1])
         for place, value in enumerate(columns):
             if type(value) is msgspec.Raw:
                 columns[place] = None if value == _NULL else bytes(value).decode()
@@ -92,14 +92,19 @@ def taken_row(text: str) -> TakenRow:
 
 
 def claim_of(
-    rows: Sequence[Any], incarnation: UUID | None, grace: float, keys: Sequence[TaskKey] = ()
+    rows: Sequence[Any],
+    incarnation: UUID | None,
+    grace: float,
+    keys: Sequence[TaskKey] = (),
+    *,
+    early: bool = False,
 ) -> Claim:
     """What was claimed for this node; None: each for the session that is named behind its columns.
-    `keys`: those that were asked for, whose order PostgreSQL does not keep."""
+    `keys`: those that were asked for, whose order PostgreSQL does not keep. `early`: ahead of their
+    time, too."""
     if not rows:
         return Claim([], None)
-    now: float = rows[0][_NOW]
-    start_by = now + grace / 2
+    patience = grace / 2
     known = {key.id: key for key in keys}  # their hashes are known as well
     claimed: dict[TaskKey, Delivery] = {}
     unreadable: list[Burial] = []
@@ -107,27 +112,29 @@ def claim_of(
         try:
             if incarnation is None:
                 *columns, claimant = row
-                delivery = _delivery(columns, known, claimant, start_by)
+                delivery = _delivery(columns, known, claimant, patience)
             else:
-                delivery = _delivery(row, known, incarnation, start_by)
+                delivery = _delivery(row, known, incarnation, patience)
             claimed[delivery.key] = delivery
         except UNREADABLE as error:
             tenant_id, task_id, fence = row[0], row[1], row[2]
             key, why = TaskKey(tenant_id, task_id), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, fence, why[:_MOST_REASON]))
     in_order = [claimed.pop(key) for key in keys if key in claimed]  # each once
-    return Claim([*in_order, *claimed.values()], datetime.fromtimestamp(now, UTC), unreadable)
+    # What is not claimed early may start from the moment of the claim on.
+    now = None if early else datetime.fromtimestamp(rows[0][_NOT_BEFORE], UTC)
+    return Claim([*in_order, *claimed.values()], now, unreadable)
 
 
 def _delivery(
-    row: Iterable[Any], known: Mapping[UUID, TaskKey], incarnation: UUID, start_by: float
+    row: Iterable[Any], known: Mapping[UUID, TaskKey], incarnation: UUID, patience: float
 ) -> Delivery:
     """`known`: the keys that were asked for, by their ids."""
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
         preemptible, queue, limit_keys, flow, origin, expired, recurring, workflow_node, address,
-        _,
+        not_before,
     ) = row  # fmt: skip
     key = known.get(task_id)
     if key is None or key.tenant_id != tenant_id:  # or two tenants have chosen one id
@@ -138,7 +145,7 @@ def _delivery(
         decoded_target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds,
         DEFAULT_POLICY if retry_policy is None else decoded_policy(retry_policy),
-        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
-        preemptible, queue, limit_keys, flow, recurring,
-        None if origin is None else origin_of(origin), workflow_node, address,
+        task_type, LANES[lane], scheduled_for, not_before + patience, idempotency_key, expired,
+        MODES[mode], preemptible, queue, limit_keys, flow, recurring,
+        None if origin is None else origin_of(origin), workflow_node, address, not_before,
     )  # fmt: skip

@@ -32,6 +32,7 @@ from gnomon.store.ports.dispatch import (
     Entry,
     FlowCursor,
     FlowKey,
+    Recalls,
     RunningTask,
     Settled,
     Settlement,
@@ -170,9 +171,17 @@ class PostgresDispatch:
         keys: Sequence[TaskKey],
         flows: Sequence[int] = (),
         sessions: Sequence[UUID] = (),
+        early: float = 0.0,
     ) -> Claim:
         async with self._database.connection() as connection:
-            return await claim(connection, incarnation, keys, self._grace, flows, sessions)
+            return await claim(
+                connection, incarnation, keys, self._grace, flows, sessions, early=early
+            )
+
+    async def recalls(self) -> Recalls:
+        row = await self._database.fetchrow("recalls")
+        assert row is not None, "a sequence always gives a row"
+        return Recalls(row["now"], row["number"])
 
     async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         rows = await self._database.fetch(
@@ -341,18 +350,19 @@ async def claim(
     sessions: Sequence[UUID] = (),
     *,
     consented: bool = False,
+    early: float = 0.0,
 ) -> Claim:
     """`consented`: the jobs of runs that need consent have given it. `sessions`: the session that
-    each is for, where a gateway claims. PostgreSQL gives the rows by their places in the table;
-    here they are in the order of the keys again."""
+    each is for, where a gateway claims; nothing is claimed early for those. PostgreSQL gives the
+    rows by their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
     asked = (incarnation, tenants, ids, grace, consented, same_or_all(flows))
     if sessions:
         rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
     else:
-        rows = await connection.fetch(query("claim"), *asked)
-    return claim_of(rows, None if sessions else incarnation, grace, keys)
+        rows = await connection.fetch(query("claim"), *asked, early)
+    return claim_of(rows, None if sessions else incarnation, grace, keys, early=early > 0)
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
@@ -416,6 +426,7 @@ def running_task(row: asyncpg.Record) -> RunningTask:
         origin=None if row["origin"] is None else origin_of(row["origin"]),
         silent_seconds=row["silent_seconds"],
         remote=row["remote"],
+        early=row.get("early", False),
     )
 
 

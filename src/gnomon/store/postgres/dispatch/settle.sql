@@ -109,7 +109,9 @@ WITH moment AS MATERIALIZED (
         started_at = CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END,
         -- Also a released task waits from now on: its shard may be another node's, and repair
         -- scans look no further back than the oldest open transaction.
-        due_at = m.now + make_interval(secs => r.delay),
+        -- One that was claimed ahead of its time keeps that.
+        due_at = CASE WHEN r.outcome IS NULL THEN greatest(t.due_at, m.now) ELSE m.now END
+            + make_interval(secs => r.delay),
         retries_left = t.retries_left - CASE WHEN r.spends THEN 1 ELSE 0 END,
         losses = r.losses,
         last_error = coalesce(r.error, t.last_error),
@@ -273,7 +275,6 @@ SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_han
 UNION ALL
 SELECT '{}', 0, NULL, NULL, NULL, row_to_json(c)
 FROM (SELECT taken.*, NULL::tid AS ctid FROM taken) AS t
-CROSS JOIN LATERAL (SELECT t.started_at AS now) AS m
 CROSS JOIN LATERAL (SELECT {claimed_columns}, t.payload IS NULL AS without_payload) AS c
 UNION ALL
 SELECT '{}', 0, NULL, NULL, NULL, NULL

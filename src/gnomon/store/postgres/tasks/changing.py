@@ -25,6 +25,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     KEEP_CODES,
     exact,
+    is_early,
     lane_of,
     policy_of,
     size_apart,
@@ -200,7 +201,14 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
-        return await self._connection.fetchrow(query("lock_task"), self._tenant_id, task_id)
+        """The row of a live task. One that was claimed ahead of its time waits still: it is taken
+        back from its node, unless its time has come meanwhile."""
+        asked = query("lock_task"), self._tenant_id, task_id
+        row = await self._connection.fetchrow(*asked)
+        if row is None or not is_early(row):
+            return row
+        await self._connection.execute(query("take_back"), self._tenant_id, [task_id])
+        return await self._connection.fetchrow(*asked)
 
     async def _lock_live(self, task_id: UUID, event: Event) -> asyncpg.Record:
         row = await self._lock(task_id)
