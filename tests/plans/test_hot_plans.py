@@ -241,9 +241,13 @@ async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> Non
                 assert "task" not in used.scanned
 
 
-async def test_a_settlement_that_knows_where_its_rows_are_reads_no_index(filled: Connection) -> None:
+async def test_a_settlement_that_knows_where_its_rows_are_reads_no_index(
+    filled: Connection,
+) -> None:
     now = (await database_now(filled)).timestamp()
-    rows = await filled.fetch("SELECT id, ctid FROM gnomon.task WHERE state = 1 ORDER BY id LIMIT 20")
+    rows = await filled.fetch(
+        "SELECT id, ctid FROM gnomon.task WHERE state = 1 ORDER BY id LIMIT 20"
+    )
     ids, addresses = [row["id"] for row in rows], [row["ctid"] for row in rows]
     same = ["w"], [None], [200], ["ok"], [None], [False], [None], [None]
     for half, known, read in (
