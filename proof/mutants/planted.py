@@ -42,21 +42,11 @@ BUGS: Sequence[Bug] = (
     Bug(
         "cancelled-without-fence",
         "store/postgres/dispatch/settle.sql",
-        "          AND task.fence = r.fence AND task.node = r.node\n"
-        "        OFFSET 0\n"
-        "    ) AS t\n"
-        "), gone AS (\n"
-        "    DELETE FROM gnomon.task AS t\n"
-        "    USING found AS r\n"
-        "    WHERE t.ctid = r.address AND t.fence = r.fence AND t.node = r.node\n",
-        "          AND (task.fence = r.fence AND task.node = r.node OR task.cancel_requested)\n"
-        "        OFFSET 0\n"
-        "    ) AS t\n"
-        "), gone AS (\n"
-        "    DELETE FROM gnomon.task AS t\n"
-        "    USING found AS r\n"
-        "    WHERE t.ctid = r.address\n"
-        "      AND (t.fence = r.fence AND t.node = r.node OR t.cancel_requested)\n",
+        "      AND t.id IS NOT DISTINCT FROM r.id AND t.fence = r.fence AND t.node = r.node\n"
+        "      AND (r.verdict IN (0, 4) OR t.cancel_requested)\n",
+        "      AND t.id IS NOT DISTINCT FROM r.id\n"
+        "      AND (t.fence = r.fence AND t.node = r.node OR t.cancel_requested)\n"
+        "      AND (r.verdict IN (0, 4) OR t.cancel_requested)\n",
         ("tests/integration/test_dispatch_store.py",),
     ),
     Bug(

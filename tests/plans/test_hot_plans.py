@@ -235,10 +235,11 @@ async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> Non
         args = [
             [DEFAULT_TENANT], keys, [1], [NODE], [0], [0], [0.0], [False], [0],
             [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None], [False],
-            [None], [None], NODE, 10.0, 16, None, None,
+            [None], [None],
         ]  # fmt: skip
+        taker = NODE, 10.0, 16, None, None
         for addresses in ([None], [(0, 1)] * count):
-            for used in await plans(filled, "settle", *args, addresses):
+            for used in await plans(filled, "settle", *args, addresses, *taker):
                 assert used.of_tasks == {"task_pkey"}
                 assert "task" not in used.scanned
 
@@ -258,7 +259,7 @@ async def test_a_settlement_that_knows_where_its_rows_are_reads_no_index(
     ):
         args = [
             [DEFAULT_TENANT], ids[half], [1], [NODE], [0], [0], [0.0], [False], [0], [now] * 10,
-            [now] * 10, *same, known,
+            [now] * 10, *same, known, *[None] * 5,
         ]  # fmt: skip
         async with filled.transaction():
             before = dict(await filled.fetch(_SCANS, _OF_TASKS))
