@@ -46,14 +46,14 @@ class Claimer:
         emit: Observer,
     ) -> None:
         self._store = store
-        self._claims = claims
+        self.claims = claims
         self._requeue = requeue
         self._pipe = pipe
         self._troubles = troubles
         self._emit = emit
 
     def may_claim(self) -> bool:
-        return not self._claims.held.stopped and self._store.is_trusted()
+        return not self.claims.held.stopped and self._store.is_trusted()
 
     async def claim(self, entries: list[Entry]) -> ClaimResult:
         """First those that may simply be claimed, then runs of cron jobs whose jobs are asked."""
@@ -96,12 +96,12 @@ class Claimer:
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made."""
-        self._claims.unanswered(entries, self._requeue.own(entries))
+        self.claims.unanswered(entries, self._requeue.own(entries))
 
     def _set_aside(self, entry: Entry, error: StoreError) -> None:
         """One that cannot be claimed: it was surely not. It is tried again after a while."""
         pause = self._troubles.note(CHORE, error, about_task(entry.key), _REMEDY)
-        self._claims.missed([entry])
+        self.claims.missed([entry])
         self._requeue.later(entry, pause)
 
     async def _claim_part(self, entries: Sequence[Entry], asking: list[Entry]) -> ClaimResult:
@@ -116,7 +116,7 @@ class Claimer:
         left = await self.bury(left, claim)
         asking += [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
-        self._claims.missed(missed)
+        self.claims.missed(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return ClaimResult(len(claimed), started_over=self._requeue.look_again(missed))
 
@@ -125,7 +125,7 @@ class Claimer:
         took = self._store.took
         claimed = self._send(entries, answer.claim)
         entries = await self.bury(list(entries), answer.claim)
-        self._claims.missed([e for e in entries if e.key not in claimed])
+        self.claims.missed([e for e in entries if e.key not in claimed])
         for reason in answer.skipped:
             self._emit(RunSkipped(reason))
         self._requeue.forget(answer.settled)
@@ -140,7 +140,7 @@ class Claimer:
         """Send what was claimed on its way; gives which."""
         if not claim.deliveries:
             return set()
-        deliveries = self._claims.claimed(entries, claim.deliveries)
+        deliveries = self.claims.claimed(entries, claim.deliveries)
         claimed = {d.key for d in deliveries}
         self._requeue.claimed(claimed)
         self._troubles.over_all(CHORE, map(about_task, claimed))
@@ -154,7 +154,7 @@ class Claimer:
         if not claim.unreadable:
             return left
         buried = {burial.key for burial in claim.unreadable}
-        self._claims.missed([e for e in left if e.key in buried])
+        self.claims.missed([e for e in left if e.key in buried])
         self._requeue.forget(buried)
         for burial in claim.unreadable:
             error: StoreError = Unstorable(burial.reason)

@@ -14,7 +14,6 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import EARLY_SECONDS
-from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.requeue import Requeue
@@ -38,7 +37,6 @@ class EarlyStarts:
     def __init__(
         self,
         store: ClaimStore,
-        claims: Claims,
         claimer: Claimer,
         requeue: Requeue,
         pipe: SlotPipe,
@@ -47,7 +45,7 @@ class EarlyStarts:
         emit: Observer,
     ) -> None:
         self._store = store
-        self._claims = claims
+        self._claims = claimer.claims
         self._claimer = claimer
         self._requeue = requeue
         self._pipe = pipe
