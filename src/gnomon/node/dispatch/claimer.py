@@ -47,7 +47,7 @@ class Claimer:
     ) -> None:
         self._store = store
         self.claims = claims
-        self._requeue = requeue
+        self.requeue = requeue
         self._pipe = pipe
         self._troubles = troubles
         self._emit = emit
@@ -96,13 +96,13 @@ class Claimer:
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made."""
-        self.claims.unanswered(entries, self._requeue.own(entries))
+        self.claims.unanswered(entries, self.requeue.own(entries))
 
     def _set_aside(self, entry: Entry, error: StoreError) -> None:
         """One that cannot be claimed: it was surely not. It is tried again after a while."""
         pause = self._troubles.note(CHORE, error, about_task(entry.key), _REMEDY)
         self.claims.missed([entry])
-        self._requeue.later(entry, pause)
+        self.requeue.later(entry, pause)
 
     async def _claim_part(self, entries: Sequence[Entry], asking: list[Entry]) -> ClaimResult:
         """Runs of cron jobs whose jobs must be asked go to `asking`."""
@@ -118,7 +118,7 @@ class Claimer:
         missed = [e for e in left if not e.recurring]
         self.claims.missed(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
-        return ClaimResult(len(claimed), started_over=self._requeue.look_again(missed))
+        return ClaimResult(len(claimed), started_over=self.requeue.look_again(missed))
 
     async def _ask_part(self, entries: Sequence[Entry]) -> int:
         answer = await self._store.claim_runs(entries)
@@ -128,11 +128,11 @@ class Claimer:
         self.claims.missed([e for e in entries if e.key not in claimed])
         for reason in answer.skipped:
             self._emit(RunSkipped(reason))
-        self._requeue.forget(answer.settled)
-        self._requeue.hinted(answer.started_queued)
+        self.requeue.forget(answer.settled)
+        self.requeue.hinted(answer.started_queued)
         settled = claimed | set(answer.settled)
         missed = [e for e in entries if e.key not in settled]
-        self._requeue.look_again(missed)
+        self.requeue.look_again(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return len(claimed)
 
@@ -142,7 +142,7 @@ class Claimer:
             return set()
         deliveries = self.claims.claimed(entries, claim.deliveries)
         claimed = {d.key for d in deliveries}
-        self._requeue.claimed(claimed)
+        self.requeue.claimed(claimed)
         self._troubles.over_all(CHORE, map(about_task, claimed))
         self._pipe.send(deliveries)
         self._emit(started_event(entries, deliveries, claim.now))
@@ -155,7 +155,7 @@ class Claimer:
             return left
         buried = {burial.key for burial in claim.unreadable}
         self.claims.missed([e for e in left if e.key in buried])
-        self._requeue.forget(buried)
+        self.requeue.forget(buried)
         for burial in claim.unreadable:
             error: StoreError = Unstorable(burial.reason)
             remedy = BURIED_REMEDY

@@ -16,7 +16,6 @@ from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import EARLY_SECONDS
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
-from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.started import started_event
 from gnomon.node.signals import Signals
 from gnomon.observe.events import Observer
@@ -38,7 +37,6 @@ class EarlyStarts:
         self,
         store: ClaimStore,
         claimer: Claimer,
-        requeue: Requeue,
         pipe: SlotPipe,
         clock: Clock,
         troubles: Troubles,
@@ -47,7 +45,7 @@ class EarlyStarts:
         self._store = store
         self._claims = claimer.claims
         self._claimer = claimer
-        self._requeue = requeue
+        self._requeue = claimer.requeue
         self._pipe = pipe
         self._clock = clock
         self._troubles = troubles
