@@ -92,7 +92,7 @@ def _claims_early() -> None:
 @planted("starts-held-early")
 def _starts_held_early() -> None:
     swap(
-        "gnomon.pipe.held_deliveries:HeldDeliveries.due",
+        "gnomon.pipe.early_deliveries:EarlyDeliveries.due",
         lambda _: lambda held, _now: held.all(),
     )
 

@@ -114,7 +114,7 @@ class Stage:
         claim_store = ClaimStore(self.store, planning, self.lease, self.clock)
         claimer = Claimer(claim_store, self.claims, requeue, self.pipe, troubles, self.told.append)
         self.early = EarlyStarts(
-            claim_store, self.claims, claimer, requeue, self.pipe, self.clock, troubles,
+            claim_store, claimer, self.pipe, self.clock, troubles,
             self.told.append,
         )  # fmt: skip
         self.dispatcher = self.parts.dispatcher(self.claims, 1000)

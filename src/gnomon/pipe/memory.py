@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from gnomon.model.outcomes.outcome import Outcome
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
+from gnomon.pipe.early_deliveries import EarlyDeliveries
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.pipe.held_deliveries import HeldDeliveries
 from gnomon.pipe.report_queue import ReportQueue
 
 _CRITICAL = Lane.CRITICAL
@@ -53,7 +53,7 @@ class MemoryPipe:
         self._busy_others = 0
         self._urgent: deque[Delivery] = deque()
         self._others: deque[Delivery] = deque()
-        self._held = HeldDeliveries()  # counted as outstanding, and in no slot
+        self._held = EarlyDeliveries()  # counted as outstanding, and in no slot
         self._idle: deque[asyncio.Future[None]] = deque()
         self._reports = ReportQueue()
 

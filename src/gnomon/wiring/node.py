@@ -165,7 +165,7 @@ class Assembly:
     @cached_property
     def _early(self) -> EarlyStarts:
         return EarlyStarts(
-            self._claim_store, self._claims, self._claimer, self._requeue, self._slots,
+            self._claim_store, self._claimer, self._slots,
             self._clock, self._troubles, self._emit,
         )  # fmt: skip
 

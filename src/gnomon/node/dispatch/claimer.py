@@ -48,14 +48,14 @@ class Claimer:
         emit: Observer,
     ) -> None:
         self._store = store
-        self._claims = claims
-        self._requeue = requeue
+        self.claims = claims
+        self.requeue = requeue
         self._pipe = pipe
         self._troubles = troubles
         self._emit = emit
 
     def may_claim(self) -> bool:
-        return not self._claims.held.stopped and self._store.is_trusted()
+        return not self.claims.held.stopped and self._store.is_trusted()
 
     async def claim(self, entries: list[Entry]) -> ClaimResult:
         """First those that may simply be claimed, then runs of cron jobs whose jobs are asked."""
@@ -98,13 +98,13 @@ class Claimer:
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made."""
-        self._claims.unanswered(entries, self._requeue.own(entries))
+        self.claims.unanswered(entries, self.requeue.own(entries))
 
     def _set_aside(self, entry: Entry, error: StoreError) -> None:
         """One that cannot be claimed: it was surely not. It is tried again after a while."""
         pause = self._troubles.note(CHORE, error, about_task(entry.key), _REMEDY)
-        self._claims.missed([entry])
-        self._requeue.later(entry, pause)
+        self.claims.missed([entry])
+        self.requeue.later(entry, pause)
 
     async def _claim_part(self, entries: Sequence[Entry], asking: list[Entry]) -> ClaimResult:
         """Runs of cron jobs whose jobs must be asked go to `asking`."""
@@ -118,23 +118,23 @@ class Claimer:
         left = await self.bury(left, claim)
         asking += [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
-        self._claims.missed(missed)
+        self.claims.missed(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
-        return ClaimResult(len(claimed), started_over=self._requeue.look_again(missed))
+        return ClaimResult(len(claimed), started_over=self.requeue.look_again(missed))
 
     async def _ask_part(self, entries: Sequence[Entry]) -> int:
         answer = await self._store.claim_runs(entries)
         took = self._store.took
         claimed = self._send(entries, answer.claim)
         entries = await self.bury(list(entries), answer.claim)
-        self._claims.missed([e for e in entries if e.key not in claimed])
+        self.claims.missed([e for e in entries if e.key not in claimed])
         for reason in answer.skipped:
             self._emit(RunSkipped(reason))
-        self._requeue.forget(answer.settled)
-        self._requeue.hinted(answer.started_queued)
+        self.requeue.forget(answer.settled)
+        self.requeue.hinted(answer.started_queued)
         settled = claimed | set(answer.settled)
         missed = [e for e in entries if e.key not in settled]
-        self._requeue.look_again(missed)
+        self.requeue.look_again(missed)
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return len(claimed)
 
@@ -142,7 +142,7 @@ class Claimer:
         """Send on their way tasks that a settlement has claimed, within so many seconds. One whose
         row cannot be read is released, as what nobody here runs, and buried when it is next
         claimed."""
-        deliveries = self._claims.claimed_unasked(taken.entries, taken.claim.deliveries)
+        deliveries = self.claims.claimed_unasked(taken.entries, taken.claim.deliveries)
         self._send_all(taken.entries, deliveries, taken.claim.now)
         self._emit(ClaimAnswered(len(deliveries), 0, took))
 
@@ -150,14 +150,14 @@ class Claimer:
         """Send what was claimed on its way; gives which."""
         if not claim.deliveries:
             return set()
-        deliveries = self._claims.claimed(entries, claim.deliveries)
+        deliveries = self.claims.claimed(entries, claim.deliveries)
         return self._send_all(entries, deliveries, claim.now)
 
     def _send_all(
         self, entries: Sequence[Entry], deliveries: Sequence[Delivery], now: datetime | None
     ) -> set[TaskKey]:
         claimed = {d.key for d in deliveries}
-        self._requeue.claimed(claimed)
+        self.requeue.claimed(claimed)
         self._troubles.over_all(CHORE, map(about_task, claimed))
         self._pipe.send(deliveries)
         self._emit(started_event(entries, deliveries, now))
@@ -169,8 +169,8 @@ class Claimer:
         if not claim.unreadable:
             return left
         buried = {burial.key for burial in claim.unreadable}
-        self._claims.missed([e for e in left if e.key in buried])
-        self._requeue.forget(buried)
+        self.claims.missed([e for e in left if e.key in buried])
+        self.requeue.forget(buried)
         for burial in claim.unreadable:
             error: StoreError = Unstorable(burial.reason)
             remedy = BURIED_REMEDY

@@ -14,10 +14,8 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import EARLY_SECONDS
-from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
-from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.started import started_event
 from gnomon.node.signals import Signals
 from gnomon.observe.events import Observer
@@ -38,18 +36,16 @@ class EarlyStarts:
     def __init__(
         self,
         store: ClaimStore,
-        claims: Claims,
         claimer: Claimer,
-        requeue: Requeue,
         pipe: SlotPipe,
         clock: Clock,
         troubles: Troubles,
         emit: Observer,
     ) -> None:
         self._store = store
-        self._claims = claims
+        self._claims = claimer.claims
         self._claimer = claimer
-        self._requeue = requeue
+        self._requeue = claimer.requeue
         self._pipe = pipe
         self._clock = clock
         self._troubles = troubles

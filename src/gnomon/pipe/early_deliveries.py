@@ -10,7 +10,7 @@ from gnomon.pipe.envelope import Delivery
 _time = attrgetter("not_before")
 
 
-class HeldDeliveries:
+class EarlyDeliveries:
     """In the order in which they are to start: by their times, then as they were added."""
 
     def __init__(self) -> None:
