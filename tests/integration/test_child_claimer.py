@@ -174,8 +174,7 @@ async def bench(database: Database, clock: SystemClock) -> Workbench:
         SettlementWriter(watched, held, clock, troubles, follow_up.buried, parts.emit),
         claims,
         follow_up,
-        troubles,
-        ChildClaimer(watched, claimer, claims, scanner, pipe, lease, clock),
+        ChildClaimer(watched, claimer, scanner, pipe, lease, clock),
     )
     takeover = Takeover(watched, follow_up, troubles, nobody)
     reconciler = Reconciler(watched, takeover, held, Nobody(), lease)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.ports.dispatch import Settled, Settlement, Taken, Taker
+from gnomon.store.ports.dispatch import Settled, Settlement, TakenChildren, Taker
 from gnomon.store.ports.work.workflows import NewNode
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -57,14 +57,16 @@ class TakingRun(ComparedRun):
         ]
         return await self._dispatch.settle(settlements, taker)
 
-    async def take(self, *names: str, taker: Taker, verdict: Verdict = COMPLETE) -> Taken | None:
+    async def take(
+        self, *names: str, taker: Taker, verdict: Verdict = COMPLETE
+    ) -> TakenChildren | None:
         """End these; gives what was claimed with that."""
         settled = await self.end(await self.claimed(*names), taker, verdict)
         assert len(settled) == len(names)
         assert not any(each.taken for each in settled[1:]), "it is on the first of them"
         return settled[0].taken
 
-    def names(self, taken: Taken | None) -> set[str]:
+    def names(self, taken: TakenChildren | None) -> set[str]:
         assert taken is not None
         names = {task_id: name for name, task_id in self.ids.items()}
         assert [entry.key for entry in taken.entries] == [d.key for d in taken.claim.deliveries]

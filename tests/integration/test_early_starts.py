@@ -128,7 +128,6 @@ class Stage:
             writer,
             self.claims,
             follow_up,
-            troubles,
         )
         self.tasks = PostgresTasks(database, Unheard(), 60.0)
 

@@ -97,7 +97,6 @@ async def workbench(
         SettlementWriter(dispatch, held, clock, troubles, parts.follow_up().buried, parts.emit),
         claims,
         parts.follow_up(),
-        troubles,
     )
     dispatcher = parts.dispatcher(claims, 10)
     return Workbench(recorder, dispatcher, scanner, agenda, held, pipe, troubles, clock)

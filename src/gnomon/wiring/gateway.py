@@ -113,7 +113,6 @@ class GatewayAssembly(Assembly):
             self._membership,
             self._takeover,
             self._clock,
-            self._inputs.settings.gateway.lease_seconds,
         )
 
     @cached_property
@@ -175,7 +174,6 @@ class GatewayAssembly(Assembly):
             self._session_store,
             self._lease,
             self._clock,
-            self._inputs.settings.gateway.lease_seconds,
         )
 
     @cached_property

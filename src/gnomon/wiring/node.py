@@ -186,7 +186,6 @@ class Assembly:
             ),
             self._claims,
             follow_up,
-            troubles,
             self._child_claimer,
         )
         sweeper = Sweeper(self._store, self._takeover, self._lease, clock, chance)
@@ -214,7 +213,6 @@ class Assembly:
         return ChildClaimer(
             self._store,
             self._claimer,
-            self._claims,
             self._scanner,
             self._pipe,
             self._lease,

@@ -18,7 +18,7 @@ from gnomon.observe.events import Observer, RunSkipped
 from gnomon.observe.node_events import ClaimAnswered
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.port import Pipe
-from gnomon.store.ports.dispatch import Claim, Entry, Taken
+from gnomon.store.ports.dispatch import Claim, Entry, TakenChildren
 
 CHORE = "dispatch"
 _REMEDY = "it waits meanwhile: look at it (`gnomon tasks show`), change or cancel it"
@@ -138,7 +138,7 @@ class Claimer:
         self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return len(claimed)
 
-    def send_taken(self, taken: Taken, took: float) -> None:
+    def send_taken(self, taken: TakenChildren, took: float) -> None:
         """Send on their way tasks that a settlement has claimed, within so many seconds. One whose
         row cannot be read is released, as what nobody here runs, and buried when it is next
         claimed."""

@@ -36,7 +36,6 @@ class Adoption:
         store: PostgresWorkerSessions,
         lease: Lease,
         clock: Clock,
-        lease_seconds: float,
     ) -> None:
         self._pipe = pipe
         self._conversation = conversation
@@ -45,14 +44,13 @@ class Adoption:
         self.store = store
         self.lease = lease
         self._clock = clock
-        self._lease_seconds = lease_seconds  # of a session
         self._departed: dict[TaskKey, RemoteExecution] = {}
 
-    async def adopt(self, kept: KeptSession, epoch: str) -> WorkerSession:
+    async def adopt(self, kept: KeptSession, epoch: str, seconds: float) -> WorkerSession:
         """Take a session over, with what runs on it, and renew it: whoever has renewed it before
         may be gone, and this gateway may lose its way to the store before the next beat. Raises
         WorkerSessionGone, StoreError."""
-        asked_at, seconds = self._clock.monotonic(), self._lease_seconds
+        asked_at = self._clock.monotonic()
         adopted = await self.store.adopt(kept.incarnation, self.lease.incarnation, seconds)
         if adopted is None:
             raise WorkerSessionGone(kept.incarnation)

@@ -183,7 +183,7 @@ class SessionDesk:
             if known is not None:
                 return known
             kept = await self._find(session_id, caller)
-            adopted = await self._adoption.adopt(kept, _new_epoch())
+            adopted = await self._adoption.adopt(kept, _new_epoch(), self._settings.lease_seconds)
         self._check_open()
         self._elsewhere.pop(session_id, None)
         self._on_pools()

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 from gnomon.clock import Clock
 from gnomon.node.ahead.scanner import Scanner
-from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.port import Pipe
-from gnomon.store.ports.dispatch import DispatchStore, Settled, Settlement, Taken, Taker
+from gnomon.store.ports.dispatch import DispatchStore, Settled, Settlement, TakenChildren, Taker
 
 _MOST = 16  # tasks that one settlement claims: a fan-out is for the agenda, and for all nodes
 _FEW = 64  # settlements in a batch: where there are more, a claim for all of them costs little
@@ -28,7 +27,6 @@ class ChildClaimer:
         self,
         store: DispatchStore,
         claimer: Claimer,
-        claims: Claims,
         scanner: Scanner,
         pipe: Pipe,
         lease: Lease,
@@ -36,7 +34,7 @@ class ChildClaimer:
     ) -> None:
         self._store = store
         self._claimer = claimer
-        self._claims = claims
+        self._claims = claimer.claims
         self._scanner = scanner
         self._pipe = pipe
         self._lease = lease
@@ -67,7 +65,7 @@ class ChildClaimer:
             self._took = self._clock.monotonic() - asked_at
         return settled
 
-    def send(self, taken: Taken) -> None:
+    def send(self, taken: TakenChildren) -> None:
         """To be called once what has ended holds nothing here any more."""
         self._claimer.send_taken(taken, self._took)
 

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from gnomon.chores import About, Troubles, about_task
+from gnomon.chores import About, about_task
 from gnomon.model.errors import BrokenInvariant
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE
@@ -45,7 +45,6 @@ class Recorder:
         writer: SettlementWriter,
         claims: Claims,
         follow_up: FollowUp,
-        troubles: Troubles,
         children: ChildClaimer | None = None,
     ) -> None:
         """`children`: has settlements claim what they make due; None: they do not."""
@@ -55,7 +54,7 @@ class Recorder:
         self._writer = writer
         self._claims = claims
         self._follow_up = follow_up
-        self._troubles = troubles
+        self._troubles = writer.troubles
         self._unsettled: dict[TaskKey, Report] = {}  # whose settlements the writer keeps
         self._failed: deque[Report] = deque()  # that something unforeseen kept from being settled
 

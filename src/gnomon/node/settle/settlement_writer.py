@@ -39,7 +39,7 @@ class SettlementWriter:
         self._emit = emit
         self._held = held
         self._clock = clock
-        self._troubles = troubles
+        self.troubles = troubles
         self.unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
         self._unanswered: set[tuple[TaskKey, int]] = set()  # sent at least once without an answer
 
@@ -57,7 +57,7 @@ class SettlementWriter:
             try:
                 return await isolated(settlements, one_part, self._bare)
             except StoreError as error:  # all of them are refused
-                await self._clock.sleep(self._troubles.note(CHORE, error))
+                await self._clock.sleep(self.troubles.note(CHORE, error))
 
     async def write_spawning(self, settlement: Settlement, origin: Origin | None) -> list[Settled]:
         """A success, and what it has spawned, however long PostgreSQL is unavailable. Raises
@@ -67,7 +67,7 @@ class SettlementWriter:
                 return await self._store.settle_spawning(settlement, origin)
             except StoreUnavailable as error:
                 self._unanswered.add((settlement.key, settlement.fence))
-                await self._clock.sleep(self._troubles.note(CHORE, error))
+                await self._clock.sleep(self.troubles.note(CHORE, error))
             except (Unstorable, StatementRefused) as error:
                 raise SpawnRefused(f"it cannot be stored: {error}") from error
 
@@ -78,11 +78,11 @@ class SettlementWriter:
         try:
             settled = await self._settle_or_bury(bare)
         except (Unstorable, StatementRefused) as error:
-            self._troubles.note(CHORE, error, about, REMEDY)
+            self.troubles.note(CHORE, error, about, REMEDY)
             return None
         del self.unsettled[key]
         self._held.stuck.pop(key, None)
-        self._troubles.over(CHORE, about)
+        self.troubles.over(CHORE, about)
         return settled
 
     def answered(self, settlements: Sequence[Settlement]) -> set[tuple[TaskKey, int]]:
@@ -96,7 +96,7 @@ class SettlementWriter:
 
     def due_again(self) -> Iterator[TaskKey]:
         """The unsettled ones whose time to be tried again has come."""
-        aside = set(self._troubles.aside(CHORE))
+        aside = set(self.troubles.aside(CHORE))
         return (key for key in list(self.unsettled) if about_task(key) not in aside)
 
     async def _patiently(
@@ -110,7 +110,7 @@ class SettlementWriter:
             except StoreUnavailable as error:
                 settle = self._store.settle
                 self._unanswered.update((s.key, s.fence) for s in settlements)
-                await self._clock.sleep(self._troubles.note(CHORE, error))
+                await self._clock.sleep(self.troubles.note(CHORE, error))
             else:
                 took = self._clock.monotonic() - asked_at
                 self._emit(SettlementAnswered(len(settlements), took))
@@ -131,7 +131,7 @@ class SettlementWriter:
             # Releasing the task would run it over and over. So it stays running meanwhile.
             self._held.stuck[settlement.key] = settlement.fence
             self.unsettled[settlement.key] = bare
-            self._troubles.note(CHORE, reason, about_task(settlement.key), REMEDY)
+            self.troubles.note(CHORE, reason, about_task(settlement.key), REMEDY)
             return []
 
     async def _settle_or_bury(self, bare: Settlement) -> list[Settled]:

@@ -144,7 +144,7 @@ class Taker(msgspec.Struct, frozen=True):
     pool: Pool = EVERYTHING
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TakenChildren(msgspec.Struct, frozen=True):
     """Tasks that were claimed with a settlement, and their entries, in the same order."""
 
     entries: list[Entry]
@@ -164,7 +164,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     # became due that were claimed.
     children: tuple[Entry, ...] = ()
     steps: bool = False
-    taken: Taken | None = None
+    taken: TakenChildren | None = None
 
     @property
     def ended(self) -> bool:

@@ -36,7 +36,7 @@ from gnomon.store.ports.dispatch import (
     RunningTask,
     Settled,
     Settlement,
-    Taken,
+    TakenChildren,
     Taker,
     WaitingFlow,
 )
@@ -298,7 +298,7 @@ class PostgresDispatch:
         found = None
         if taker is not None and rows:
             claim = claim_of([row.columns() for row in rows], taker.incarnation, self._grace)
-            found = Taken([children[d.key] for d in claim.deliveries], claim)
+            found = TakenChildren([children[d.key] for d in claim.deliveries], claim)
             for row in rows:
                 del children[row.key]
         return msgspec.structs.replace(
