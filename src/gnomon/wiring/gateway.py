@@ -113,6 +113,7 @@ class GatewayAssembly(Assembly):
             self._membership,
             self._takeover,
             self._clock,
+            self._inputs.settings.gateway.lease_seconds,
         )
 
     @cached_property
