@@ -67,8 +67,8 @@ BUGS: Sequence[Bug] = (
     Bug(
         "retry-from-the-start-of-the-try",
         "store/postgres/dispatch/settle.sql",
-        "due_at = m.now + make_interval(secs => r.delay)",
-        "due_at = coalesce(r.started_at, m.now) + make_interval(secs => r.delay)",
+        "THEN greatest(t.due_at, m.now) ELSE m.now END\n",
+        "THEN greatest(t.due_at, m.now) ELSE coalesce(r.started_at, m.now) END\n",
         ("tests/integration/test_dispatch_store.py",),
     ),
     Bug(
