@@ -169,6 +169,26 @@ async def test_a_lease_does_not_wait_for_a_pooler_that_hangs(
     await renewal.close()
 
 
+async def test_whoever_waits_for_a_pooler_that_stands_still_can_be_cancelled(
+    direct_dsn: str, own_bouncer: PgBouncer
+) -> None:
+    database = Database(own_bouncer.to(direct_dsn), 1)
+    await database.open()
+    own_bouncer.freeze()
+    asking = asyncio.ensure_future(database.fetch_within(60.0, "find_api_keys", [b""]))
+    await eventually(lambda: _is_busy(database))
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    own_bouncer.thaw()
+    await database.fetch_within(10.0, "find_api_keys", [b""])
+    await database.close()
+
+
+async def _is_busy(database: Database) -> bool:
+    return database.use().used == 1
+
+
 @pytest.mark.parametrize("way", ["none", "direct", "pooled", "elsewhere"])
 async def test_the_doctor_looks_for_a_direct_way(
     way: str, database_dsn: str, direct_dsn: str, server_dsn: str, tmp_path: Path

@@ -177,6 +177,12 @@ class PlayedGateways:
             await self._http.get("/", extensions={ELSEWHERE: elsewhere}, timeout=seconds)
         return self.asked[-1]
 
+    def gone(self, name: str) -> None:
+        """The broker says that nobody listens there, and lists it still."""
+        connection = self._transport._connection
+        assert connection is not None
+        connection.gone([gateway_channel(NAMESPACE, name)])
+
     async def beat(self, name: str) -> None:
         """Say that it is well, and wait until the worker has heard it."""
         connection = self._transport._connection
@@ -222,6 +228,15 @@ async def test_where_there_is_no_other_gateway_the_same_is_asked_again(
         for _ in range(4):
             assert await played.ask(elsewhere=True) == "a"
             played.now += _HICCUP_SECONDS
+
+
+async def test_a_gateway_that_is_gone_is_not_asked_again_though_it_is_listed(
+    valkey: ValkeyServer,
+) -> None:
+    async with PlayedGateways(valkey, a=200, b=200) as played:
+        chosen = await played.ask()
+        played.gone(chosen)
+        assert await played.ask() != chosen
 
 
 @pytest.mark.parametrize("status", [503, None])

@@ -205,7 +205,7 @@ class _Connection:
 
     def _doubt(self, gateway: str, until: float) -> None:
         """Others are preferred until then."""
-        self._doubtful[gateway] = until
+        self._doubtful[gateway] = max(until, self._doubtful.get(gateway, until))
         if self._gateway == gateway:
             self._gateway = None
 
@@ -245,9 +245,9 @@ class _Connection:
         return {each.gateway for each in asked} - still
 
     def gone(self, channels: Collection[str]) -> None:
-        """Whoever waits for these waits in vain."""
-        if self._gateway in channels:
-            self._gateway = None
+        """Whoever waits for these waits in vain. Brokers may list them for a while."""
+        for channel in channels:
+            self._doubt(channel, self._clock.monotonic() + _DOUBT_SECONDS)
         for waiting in self._waiting.values():
             if waiting.gateway in channels and not waiting.answer.done():
                 waiting.answer.set_exception(PipeUnavailable("the gateway was cut off"))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.model.outcomes.outcome import SUCCESS
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.settle.verdicts import settlement_of
 from gnomon.pipe.envelope import Report, seconds_of
 from gnomon.testing.contracts.pipe import a_delivery
@@ -14,13 +15,14 @@ from gnomon.testing.contracts.pipe import a_delivery
 moments = st.none() | st.floats(0, 1e9)
 
 
-@given(st.booleans(), moments, moments, st.integers(1, 9))
+@given(st.booleans(), moments, moments, st.integers(1, 9), st.sampled_from(DeliveryMode))
 def test_a_plain_success_is_settled_as_any_other(
-    expired: bool, began: float | None, ended: float | None, fence: int
+    expired: bool, began: float | None, ended: float | None, fence: int, mode: DeliveryMode
 ) -> None:
     delivery = msgspec.structs.replace(
-        a_delivery(1), expired=expired, fence=fence, incarnation=UUID(int=7), task_type="a.b"
-    )
+        a_delivery(1), expired=expired, fence=fence, incarnation=UUID(int=7), task_type="a.b",
+        mode=mode, address=(3, 4),
+    )  # fmt: skip
     plain = Report(delivery, SUCCESS, began, ended)
     alike = msgspec.structs.replace(plain, outcome=msgspec.structs.replace(SUCCESS))
     assert alike.outcome is not SUCCESS

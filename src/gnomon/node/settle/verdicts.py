@@ -3,7 +3,7 @@
 from gnomon.clock import Chance
 from gnomon.model.outcomes.outcome import SUCCESS, OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, decide, release
-from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.envelope import Address, Delivery, Report
 from gnomon.store.ports.dispatch import Settlement
 
 _SUCCEEDED = OutcomeKind.SUCCEEDED
@@ -19,7 +19,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
     if outcome is SUCCESS and not delivery.expired:  # as of most handlers: it says nothing more
         return Settlement(
             key, fence, incarnation, COMPLETE, _SUCCEEDED, report.started_at, report.finished_at,
-            worker, task_type=delivery.task_type,
+            worker, task_type=delivery.task_type, address=_address(delivery),
         )  # fmt: skip
     internal = False
     if delivery.expired:
@@ -47,8 +47,13 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         delivery.task_type,
         internal,
         outcome.spawns if verdict is COMPLETE else None,
-        None if delivery.asks else delivery.address,  # what has begun has moved
+        _address(delivery),
     )
+
+
+def _address(delivery: Delivery) -> Address | None:
+    """Where its row is still; what has begun has moved."""
+    return None if delivery.asks else delivery.address
 
 
 def _unstarted(delivery: Delivery) -> Verdict:

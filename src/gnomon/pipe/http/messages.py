@@ -171,4 +171,4 @@ class PollAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class BeatAnswer(msgspec.Struct, frozen=True):
     """The lease is good for so long from now on."""
 
-    lease_seconds: float
+    lease_seconds: Annotated[float, Meta(gt=0.0)]

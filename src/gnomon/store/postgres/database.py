@@ -280,7 +280,9 @@ class Database:
                 try:
                     return await connection.fetch(query(name), *args)
                 except asyncio.CancelledError:
-                    connection.terminate()
+                    # Behind a pooler it may have been given up already, with its transaction.
+                    with contextlib.suppress(asyncpg.InterfaceError):
+                        connection.terminate()
                     raise
 
     async def fetchrow(self, name: str, *args: Any) -> asyncpg.Record | None:

@@ -22,6 +22,7 @@ from gnomon.store.postgres.dispatch.pools import pool_of, serves_of
 from gnomon.version import VERSION
 
 RENEWED_WITHIN = 0.2  # of a lease: else the renewal has failed
+FOUND_WITHIN = 2.0  # seconds, for the same reason
 
 
 class PostgresWorkerSessions:
@@ -45,9 +46,10 @@ class PostgresWorkerSessions:
 
     async def find(self, incarnation: UUID) -> KeptSession | None:
         """A session, living or dead."""
-        row = await self._database.fetchrow("worker_session", incarnation)
-        if row is None:
+        rows = await self._database.fetch_within(FOUND_WITHIN, "worker_session", incarnation)
+        if not rows:
             return None
+        (row,) = rows
         return KeptSession(
             incarnation=row["incarnation"],
             name=row["name"],
