@@ -19,14 +19,7 @@ def apply(name: str) -> None:
 
 @planted("settle-without-fence")
 def _settle_without_fence() -> None:
-    sql(
-        {
-            "settle": [
-                (" AND task.fence = r.fence AND task.node = r.node", ""),
-                (" AND t.fence = r.fence AND t.node = r.node", ""),
-            ]
-        }
-    )
+    sql({"settle": [(" AND t.fence = r.fence AND t.node = r.node", "")]})
 
 
 @planted("renew-resurrects")

@@ -213,7 +213,7 @@ async def test_the_reconciler_leaves_alone_what_is_being_claimed(bench: Workbenc
     bench.store.before = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         record = group.create_task(bench.record())
-        while not bench.held.claiming.locked():
+        while not bench.held.taking.locked():
             await asyncio.sleep(0)
         reconcile = group.create_task(bench.reconciler.run_once())
         for _ in range(20):
@@ -228,6 +228,23 @@ async def test_the_reconciler_leaves_alone_what_is_being_claimed(bench: Workbenc
     bench.received("c")
 
 
+async def test_others_are_claimed_while_a_settlement_that_may_claim_waits_for_somebody(
+    bench: Workbench, database: Database, connection: Connection
+) -> None:
+    bench.report(await bench.start("a"))
+    bench.store.before = asyncio.Event()
+    await store(database, submission(await database_now(connection)))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(bench.record())
+        while not bench.held.taking.locked():
+            await asyncio.sleep(0)
+        await bench.scanner.repair()
+        bench.agenda.advance(bench.clock.now())
+        async with asyncio.timeout(10):
+            assert (await bench.dispatcher.run_once()).claimed == 1
+        bench.store.before.set()
+
+
 async def test_what_was_claimed_with_an_answer_that_was_lost_is_released(
     bench: Workbench, connection: Connection
 ) -> None:
@@ -235,7 +252,7 @@ async def test_what_was_claimed_with_an_answer_that_was_lost_is_released(
     await bench.end_of_a()
     assert [taker is not None for taker in bench.store.takers] == [True, False]
     assert bench.pipe.take() is None
-    assert (bench.held.fences, bench.held.claiming.locked()) == ({}, False)
+    assert (bench.held.fences, bench.held.taking.locked()) == ({}, False)
     row = await connection.fetchrow(
         "SELECT state, attempt FROM gnomon.task WHERE id = $1", bench.key("b").id
     )
@@ -246,7 +263,8 @@ async def test_what_was_claimed_with_an_answer_that_was_lost_is_released(
 
 
 @pytest.mark.parametrize(
-    "why", ["waiting", "full", "stopped", "untrusted", "claiming", "limited", "others", "plain"]
+    "why",
+    ["waiting", "full", "stopped", "untrusted", "claiming", "taking", "limited", "others", "plain"],
 )
 async def test_nothing_is_claimed_where_something_is_to_be_decided(
     bench: Workbench, database: Database, connection: Connection, why: str
@@ -266,6 +284,8 @@ async def test_nothing_is_claimed_where_something_is_to_be_decided(
             bench.lease.renewed(bench.clock.monotonic() - 7200.0)
         case "claiming":
             await bench.held.claiming.acquire()
+        case "taking":
+            await bench.held.taking.acquire()
         case "limited":
             bench.check.free = False
         case "others":

@@ -147,6 +147,7 @@ async def test_a_claim_carries_all_that_a_try_needs(
         lane=Lane.HIGH,
         scheduled_for=new.execute_at.timestamp(),
         start_by=delivery.start_by,
+        address=delivery.address,
         idempotency_key="once",
         expired=False,
         queue="bulk",

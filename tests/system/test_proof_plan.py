@@ -224,7 +224,7 @@ print(queries.query("settle"))
 
 
 def test_a_settlement_without_fence_looks_at_none() -> None:
-    """The statement compares fence and node where it finds a row, and again where it writes it."""
+    """The statement compares fence and node where it deletes a row, and where it keeps one."""
     done = subprocess.run(
         [sys.executable, "-c", PLANT_NO_FENCE],
         capture_output=True,

@@ -62,11 +62,11 @@ class Claims:
         """Each task once: see `Agenda.once`."""
         return self._agenda.once(chosen)
 
-    # After the claim
-
     def would_admit(self, tenants: Iterable[str]) -> bool:
         """Whether nothing waits here, and what these tenants have would most likely be admitted."""
         return not self.awaits() and self._checks.are_free(tenants)
+
+    # After the claim
 
     def missed(self, entries: Collection[Entry]) -> None:
         """These were chosen, and surely not claimed. One that is held was so before: its hint was

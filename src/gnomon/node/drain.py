@@ -31,7 +31,8 @@ class Drain:
         deadline = self._clock.monotonic() + self._seconds
         while True:
             self._worker.drain()  # again and again: a claim under way brings more
-            busy = self._held.fences or self._held.claiming.locked()
+            under_way = self._held.claiming.locked() or self._held.taking.locked()
+            busy = self._held.fences or under_way
             if not busy or self._clock.monotonic() >= deadline:
                 break
             await self._clock.sleep(0.02)

@@ -16,6 +16,9 @@ class EarlyDeliveries:
     def __init__(self) -> None:
         self._held: list[Delivery] = []
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def add(self, deliveries: Iterable[Delivery]) -> None:
         self._held.extend(deliveries)
         self._held.sort(key=_time)

@@ -73,7 +73,7 @@ class MemoryPipe:
         return max(0, waiting - (self._slots - self._busy - self._busy_others))
 
     def pace(self) -> None:
-        busy = self._unclaimed() <= 0
+        busy = self._unclaimed() + len(self._held) <= 0  # what is held runs in no slot
         self._ahead = min(self._prefetch, self._ended) if busy else self._prefetch
         self._ended = 0
 

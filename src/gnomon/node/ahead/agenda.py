@@ -114,7 +114,7 @@ class Agenda:
     def advance(self, now: datetime) -> int:
         """Make ready what is due; gives how many became so."""
         self._advanced = max(self._advanced, now)
-        known, tick = self._known, tick_at_or_before(now)
+        known, tick = self._known, tick_at_or_before(self._advanced)
         self._given = max(self._given, tick + _EARLY_TICKS)
         for due_at, entries in groupby(self._wheel.advance(self._given), attrgetter("due_at")):
             self._soon.add(tick_at_or_after(due_at), entries)

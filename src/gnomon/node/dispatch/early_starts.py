@@ -7,7 +7,7 @@ this node, which asks for that right before it starts them.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gnomon.chores import Service, Troubles, whenever
 from gnomon.clock import Clock
@@ -31,7 +31,7 @@ _SHORTEST_SLEEP = 0.0002
 
 
 class EarlyStarts:
-    """Holds nothing itself: the pipe does, until it is told to start."""
+    """The pipe holds what was claimed, until it is told to start; here are only the entries."""
 
     def __init__(
         self,
@@ -56,11 +56,8 @@ class EarlyStarts:
 
     def services(self, signals: Signals) -> list[Service]:
         async def claim() -> None:
-            try:
-                while await self.claim():
-                    pass
-            finally:
-                signals.due.set()  # what was not claimed may be due by now
+            while await self.claim(signals.due.set):
+                pass
 
         async def start() -> None:
             held = self._pipe.next_start()
@@ -77,9 +74,9 @@ class EarlyStarts:
             Service(CHORE, start, until_due),
         ]
 
-    async def claim(self) -> int:
+    async def claim(self, on_returned: Callable[[], None] = lambda: None) -> int:
         """Claim what will be due at the next crowded instant, as far as there is room; gives how
-        many were."""
+        many were. `on_returned`: what was chosen and not claimed may be due by now."""
         if not self._claimer.may_claim():
             return 0
         chosen = self._claims.take_early(self._pipe.early_room())
@@ -96,9 +93,13 @@ class EarlyStarts:
                 async with self._claims.held.claiming:
                     claim = await self._store.claim(own[:_PART], EARLY_SECONDS)
                     part, own = own[:_PART], own[_PART:]
-                    claimed += await self._hold(part, claim)
+                    held = await self._hold(part, claim)
+                claimed += held
+                if not held:  # most likely those behind them cannot be claimed early, either
+                    break
         finally:
             self._claims.too_early(own)
+            on_returned()
         return claimed
 
     def _is_still_early(self, entries: Sequence[Entry]) -> bool:
@@ -118,7 +119,7 @@ class EarlyStarts:
         self.holds.set()  # their time may have come while they were claimed
         missed = await self._claimer.bury([e for e in entries if e.key not in claimed], claim)
         self._claims.too_early(missed)
-        self._emit(ClaimAnswered(len(claimed), len(missed), took))
+        self._emit(ClaimAnswered(len(claimed), 0, took))  # others were not due: nobody missed them
         return len(claimed)
 
     def _until_next(self) -> float | None:

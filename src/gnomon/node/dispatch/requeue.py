@@ -48,7 +48,7 @@ class Requeue:
         return own
 
     def hinted(self, entries: Iterable[Entry]) -> None:
-        """Queued runs that may start."""
+        """These may start: queued runs, or what was taken back from this node."""
         self._scanner.hinted(entries)
 
     def forget(self, keys: Collection[TaskKey]) -> None:

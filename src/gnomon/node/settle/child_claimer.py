@@ -48,7 +48,8 @@ class ChildClaimer:
             return None
         tenants = {d.key.tenant_id for d in ended if d.workflow_node is not None}
         held, own = self._claims.held, self._scanner.territory
-        if not tenants or held.claiming.locked() or not self._claimer.may_claim():
+        under_way = held.claiming.locked() or held.taking.locked()
+        if not tenants or under_way or not self._claimer.may_claim():
             return None
         most = min(_MOST, self._pipe.free())
         # Where the pools of others go first, only a part of a shard is ours.
@@ -59,7 +60,7 @@ class ChildClaimer:
     async def settle(self, taker: Taker, settlements: Sequence[Settlement]) -> list[Settled]:
         """Settle, and claim. Whoever calls sends what was claimed before anything else is done on
         the event loop: until then nobody knows that it is held."""
-        async with self._claims.held.claiming:
+        async with self._claims.held.taking:
             asked_at = self._clock.monotonic()
             settled = await self._store.settle(settlements, taker)
             self._took = self._clock.monotonic() - asked_at

@@ -31,7 +31,7 @@ class Reconciler:
 
     async def run_once(self) -> int:
         """Gives how many were released: their claims were answered, and the answer was lost."""
-        async with self._held.claiming:
+        async with self._held.taking, self._held.claiming:
             before = dict(self._held.fences)
             rows = await self._store.running_on(self._lease.incarnation)
         # What was held before the look and is not after it was settled meanwhile.

@@ -86,9 +86,11 @@ class Recorder:
         self._follow_up.settled([report.delivery for report in reports], settlements, settled)
         refused, written = self._refused(reports, settlements, settled)
         self._acknowledge(reports, refused, written)
-        if refused:
-            # Swept as lost in the meantime, or written by an attempt whose answer was lost.
-            log.warning("settlements were refused as stale", refused=len(refused))
+        stale = [report for report in refused if report.outcome is not None]
+        if stale:
+            # Swept as lost in the meantime, or written by an attempt whose answer was lost. Others
+            # were not called, and have been taken back.
+            log.warning("settlements were refused as stale", refused=len(stale))
         return RecordResult(settled=len(settled), refused=len(refused))
 
     def _claiming(self, reports: Sequence[Report]) -> SettleBatch | None:

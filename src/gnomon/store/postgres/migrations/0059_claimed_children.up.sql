@@ -8,7 +8,9 @@ CREATE FUNCTION gnomon.claim_children(
     p_node uuid, p_grace float8, p_most integer, p_shards smallint[], p_pools jsonb, p_tenants text[],
     p_ids uuid[]
 ) RETURNS SETOF gnomon.task
-    LANGUAGE plpgsql ROWS 1
+    LANGUAGE plpgsql ROWS 1 SET search_path = pg_catalog
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off
     -- For few rows any other plan is cheaper, as PostgreSQL has it, and is made for longer than it runs.
     SET plan_cache_mode = force_generic_plan
     AS $$
