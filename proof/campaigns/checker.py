@@ -208,6 +208,7 @@ def _successes(case: Case | None) -> list[float]:
 
 
 def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[Offence]:
+    blamed: set[int] = set()  # failures that explain a call already
     for extra in surplus(case, asked):
         call = extra.call
         why = f"fence {call.fence} began at {call.began_at:.3f} after {_fences(extra.instead_of)}"
@@ -215,15 +216,23 @@ def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: one claim, two calls")
         elif asked.mode == "at_most_once":
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: at most one was promised")
-        elif cause := _cause(extra, faults):
+        elif cause := _cause(extra, faults, blamed):
             yield Offence(Kind.START_EXPLAINED, case.n, f"{why}: {cause.words}", cause.kinds)
         else:
             yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: no fault explains it")
 
 
-def _cause(extra: Surplus, faults: Faults) -> Cause | None:
+def _cause(extra: Surplus, faults: Faults, blamed: set[int]) -> Cause | None:
     causes = (faults.explain(earlier, extra.call.began_at) for earlier in extra.instead_of)
-    return next((cause for cause in causes if cause is not None), None)
+    found = next((cause for cause in causes if cause is not None), None)
+    if found is not None:
+        return found
+    for call, then in extra.failed:
+        cause = None if id(call) in blamed else faults.explain(call, then.began_at)
+        if cause is not None:
+            blamed.add(id(call))
+            return cause
+    return None
 
 
 def _fences(calls: Sequence[Call]) -> str:

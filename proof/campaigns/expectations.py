@@ -5,6 +5,7 @@ Pure, and knows nothing of Gnomon.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 
 import msgspec
 from proof.campaigns.faults import PIPE_RATES
@@ -103,6 +104,9 @@ class Surplus(msgspec.Struct, frozen=True):
 
     call: Call
     instead_of: Sequence[Call]  # the calls before it, of which the outcome of one was lost
+    # Failures that led to calls which need no other reason. Where there are more of them than
+    # retries, one may have been lost all the same, before the call that followed it.
+    failed: Sequence[tuple[Call, Call]]
     same_fence: bool  # as an earlier one: a claim leads to one call, whatever happens
 
 
@@ -113,19 +117,15 @@ def surplus(case: Case, asked: Submitted) -> Iterator[Surplus]:
         earlier = case.calls[:index]
         same_fence = any(before.fence == call.fence for before in earlier)
         if same_fence or index - count >= _allowed(case, asked, call):
-            yield Surplus(call, _lost(earlier[since:], earlier, asked, call), same_fence)
+            spent = {id(before) for before in earlier if _has_spent(before, asked, call)}
+            beyond = len(spent) > asked.max_retries
+            # A failure has its retry already; only where there are more of them than retries, one
+            # may have been lost before that was spent.
+            lost = [each for each in earlier[since:] if beyond or id(each) not in spent]
+            pairs = islice(pairwise(earlier), since)
+            failed = [(each, then) for each, then in pairs if beyond and id(each) in spent]
+            yield Surplus(call, lost, failed, same_fence)
             count, since = count + 1, index
-
-
-def _lost(
-    since: Sequence[Call], earlier: Sequence[Call], asked: Submitted, call: Call
-) -> list[Call]:
-    """Those whose outcome can have been lost. A failure has its retry already; only where there are
-    more of them than retries, one may have been lost before that was spent."""
-    spent = {id(before) for before in earlier if _has_spent(before, asked, call)}
-    if len(spent) > asked.max_retries:
-        return list(since)
-    return [before for before in since if id(before) not in spent]
 
 
 def _has_spent(before: Call, asked: Submitted, call: Call) -> bool:

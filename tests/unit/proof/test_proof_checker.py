@@ -143,6 +143,27 @@ def test_a_failure_that_was_never_heard_of_costs_no_retry() -> None:
     assert wrongs(asked(fails=2, max_retries=1), *calls, fault(DUE + 0.15)) == {}
 
 
+def test_a_failure_that_was_never_heard_of_before_another_loss_costs_no_retry_either() -> None:
+    """The retry that it did not take is only seen at the end, after a call that was lost since."""
+    calls = [
+        failed(DUE + 0.1, 1, node="node-1"),
+        cut_off(DUE + 20, 3, node="node-2"),
+        failed(DUE + 40, 5, node="node-3"),
+        call(DUE + 40.4, 7, node="node-3"),
+        final(fence=7),
+    ]
+    first, second = fault(DUE + 0.15), fault(DUE + 20.1, victim="node-2")
+    assert wrongs(asked(fails=2, max_retries=1), *calls, first, second) == {}
+    # One loss explains one start.
+    assert wrongs(asked(fails=2, max_retries=1), *calls, second) == {
+        "duplicate_starts_unexplained": 1
+    }
+    later = fault(DUE + 21, victim="node-1")  # it had been heard of by then
+    assert wrongs(asked(fails=2, max_retries=1), *calls, later, second) == {
+        "duplicate_starts_unexplained": 1
+    }
+
+
 def test_one_claim_is_one_call_whatever_happens() -> None:
     twice = [cut_off(DUE + 0.1, 1), call(DUE + 3, 1), final()]
     assert wrongs(asked(), *twice, fault(DUE + 0.2)) == {"duplicate_starts_unexplained": 1}
