@@ -233,29 +233,8 @@ class PostgresDispatch:
     ) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
         batch = sorted(settlements, key=_ORDER)
-        verdicts = same_or_all([s.verdict for s in batch])
-        kinds = same_or_all([v.kind for v in verdicts])
         columns = (
-            same_or_all([s.key.tenant_id for s in batch]),
-            [s.key.id for s in batch],
-            same_or_all([s.fence for s in batch]),
-            same_or_all([s.incarnation for s in batch]),
-            kinds,
-            same_or_all([s.outcome for s in batch]),
-            same_or_all([v.delay for v in verdicts]),
-            same_or_all([v.spends for v in verdicts]),
-            same_or_all([v.losses for v in verdicts]),
-            [s.started_at for s in batch],
-            [s.finished_at for s in batch],
-            same_or_all([s.worker for s in batch]),
-            same_or_all([s.error for s in batch]),
-            same_or_all([s.response_status for s in batch]),
-            same_or_all([s.response_body for s in batch]),
-            same_or_all([s.result for s in batch]),
-            same_or_all([s.unbegun for s in batch]),
-            same_or_all([s.traceback for s in batch]),
-            await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
-            same_or_all([s.address for s in batch]) if addressed else _NO_ADDRESS,
+            *await _settling_columns(batch, addressed=addressed),
             *(_NO_TAKER if taker is None else self._taker_columns(taker)),
         )
         if connection is None:
@@ -364,6 +343,36 @@ async def claim(
     else:
         rows = await connection.fetch(query("claim"), *asked, early)
     return claim_of(rows, None if sessions else incarnation, grace, keys, early=early > 0)
+
+
+async def _settling_columns(
+    batch: Sequence[Settlement], *, addressed: bool
+) -> tuple[Sequence[object], ...]:
+    """The first parameters of settle.sql. `addressed`: with the places of rows that are known."""
+    verdicts = same_or_all([s.verdict for s in batch])
+    kinds = same_or_all([v.kind for v in verdicts])
+    return (
+        same_or_all([s.key.tenant_id for s in batch]),
+        [s.key.id for s in batch],
+        same_or_all([s.fence for s in batch]),
+        same_or_all([s.incarnation for s in batch]),
+        kinds,
+        same_or_all([s.outcome for s in batch]),
+        same_or_all([v.delay for v in verdicts]),
+        same_or_all([v.spends for v in verdicts]),
+        same_or_all([v.losses for v in verdicts]),
+        [s.started_at for s in batch],
+        [s.finished_at for s in batch],
+        same_or_all([s.worker for s in batch]),
+        same_or_all([s.error for s in batch]),
+        same_or_all([s.response_status for s in batch]),
+        same_or_all([s.response_body for s in batch]),
+        same_or_all([s.result for s in batch]),
+        same_or_all([s.unbegun for s in batch]),
+        same_or_all([s.traceback for s in batch]),
+        await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
+        same_or_all([s.address for s in batch]) if addressed else _NO_ADDRESS,
+    )
 
 
 async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
