@@ -189,8 +189,8 @@ def _key_not_kept() -> None:
 @planted("webhook-id-changes")
 def _webhook_id_changes() -> None:
     def make(original: Any) -> Any:
-        def headers(self: Any, delivery: Any, target: Any, body: bytes) -> dict[str, str]:
-            found: dict[str, str] = original(self, delivery, target, body)
+        def headers(self: Any, delivery: Any, plan: Any, body: bytes) -> dict[str, str]:
+            found: dict[str, str] = original(self, delivery, plan, body)
             task_id: UUID = delivery.key.id
             return {**found, "webhook-id": str(uuid5(task_id, str(delivery.attempt)))}
 

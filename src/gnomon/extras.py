@@ -12,11 +12,13 @@ TRACING = "pip install 'gnomon[server,tracing]'"
 # Top-level modules of the extra `server`; a test compares them with pyproject.toml.
 SERVER_MODULES = frozenset(
     {
+        "aiohappyeyeballs",
         "aiohttp",
         "aiosmtplib",
         "asyncpg",
         "cryptography",
         "granian",
+        "httptools",
         "jinja2",
         "jsonschema_rs",
         "jwt",

@@ -90,7 +90,7 @@ async def asking(names: Resolver, host: str, tenant: str = "a") -> "asyncio.Task
 
 
 async def addresses(names: Resolver, host: str) -> list[str]:
-    return [found["host"] for found in await names.resolve(host, 80)]
+    return [found.address for found in await names.resolve(host)]
 
 
 async def test_all_who_ask_share_one_look_up_and_its_answer_is_kept(system: System) -> None:
@@ -133,7 +133,7 @@ async def test_a_look_up_that_takes_too_long_fails_and_leaves_its_turn(system: S
     slow, next_one = await asking(names, "slow.example"), await asking(names, "quick.example")
     await slow
     with pytest.raises(OSError, match=r"look-up of the name took longer than 0\.1 s"):
-        await names.resolve("slow.example", 80)
+        await names.resolve("slow.example")
     await next_one
     assert await addresses(names, "quick.example") == ["127.0.0.1"]
     # Nobody asks again while it is under way, and nobody waits for it.
@@ -180,11 +180,11 @@ async def test_a_name_without_an_address_says_so_and_is_asked_for_again_soon(
     await until_ready(names, "unknown.example")
     for _ in range(2):
         with pytest.raises(OSError, match="Name or service not known"):
-            await names.resolve("unknown.example", 80)
+            await names.resolve("unknown.example")
     assert system.asked["unknown.example"] == 1
     system.time += 3.0
     with pytest.raises(OSError, match="not known"):
-        await names.resolve("unknown.example", 80)
+        await names.resolve("unknown.example")
     assert system.asked["unknown.example"] == 2
 
 
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_too_old_is_not_used(system: System) -> None:
     system.fails = True
     await until_ready(names, "quick.example")
     with pytest.raises(OSError, match="not known"):
-        await names.resolve("quick.example", 80)
+        await names.resolve("quick.example")
 
 
 async def test_no_more_answers_are_kept_than_may_be(system: System) -> None:
@@ -226,7 +226,7 @@ async def test_the_system_is_asked_as_it_is_set_up() -> None:
     assert {found.address for found in system_look_up("localhost")} <= {"127.0.0.1", "::1"}
     names = Resolver(SystemClock())
     with pytest.raises(OSError, match=r"not known|No address|failure"):
-        await names.resolve("no-such-host.invalid", 80)
+        await names.resolve("no-such-host.invalid")
 
 
 class Node:

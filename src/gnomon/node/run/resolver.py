@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import structlog
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gnomon.clock import Clock
 
@@ -106,8 +105,8 @@ class _Tenant:
         return not (self.waiting or self.running or self.overdue)
 
 
-class Resolver(AbstractResolver):
-    """A resolver for aiohttp, and what a call waits for before it is made."""
+class Resolver:
+    """Addresses of hosts, and what a call waits for before it is made."""
 
     def __init__(
         self,
@@ -140,10 +139,9 @@ class Resolver(AbstractResolver):
             return None
         return self._wait(question)
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Called for every new connection; what `ready` has waited for is at hand."""
+    async def resolve(self, host: str) -> list[Found]:
+        """The addresses of a host, each of them the first in turn. Called for every new
+        connection; what `ready` has waited for is at hand. Raises OSError."""
         answer = self._known.get(host)
         if answer is None or not answer.is_usable(self._clock.monotonic()):
             question = self._asked.get(host) or self._ask(host, "")
@@ -157,18 +155,7 @@ class Resolver(AbstractResolver):
             raise OSError(None, answer.error)
         answer.turn += 1
         first = answer.turn % len(answer.found)
-        return [
-            ResolveResult(
-                hostname=host,
-                host=found.address,
-                port=port,
-                family=found.family,
-                proto=found.protocol,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for found in answer.found[first:] + answer.found[:first]
-            if family in (socket.AF_UNSPEC, found.family)
-        ]
+        return answer.found[first:] + answer.found[:first]
 
     async def close(self) -> None:
         """Begin no more. Look-ups under way go on; nobody waits for them."""

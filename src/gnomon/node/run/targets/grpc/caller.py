@@ -18,7 +18,6 @@ from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
-from gnomon.node.run.targets.answers import KEPT_BODY_BYTES
 from gnomon.node.run.targets.grpc.channels import Channels, OpenChannel, TlsUnusable
 from gnomon.node.run.targets.grpc.messages import (
     RECEIVER,
@@ -34,7 +33,9 @@ from gnomon.node.run.targets.headers import (
     snooze_in,
     task_headers,
 )
-from gnomon.node.run.targets.http import AddressRefused, GuardOf, name_in
+from gnomon.node.run.targets.http import GuardOf, name_in
+from gnomon.node.run.targets.webhook.body import KEPT_BODY_BYTES
+from gnomon.node.run.targets.webhook.connections import AddressRefused
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings.targets import TargetSettings

@@ -16,7 +16,8 @@ from gnomon.clock import Clock
 from gnomon.model.errors import GnomonError
 from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.node.run.resolver import Resolver
-from gnomon.node.run.targets.http import AddressRefused, GuardOf, name_in
+from gnomon.node.run.targets.http import GuardOf, name_in
+from gnomon.node.run.targets.webhook.connections import AddressRefused
 from gnomon.settings.targets import GrpcTls
 from gnomon.version import VERSION
 
@@ -106,7 +107,7 @@ class Channels:
         if name is None:
             found = [target.address or ""]
         else:
-            found = [each["host"] for each in await self._names.resolve(name)]
+            found = [each.address for each in await self._names.resolve(name)]
         allowed = [each for each in found if guard is None or not guard.refuses(each)]
         if not allowed:
             raise AddressRefused

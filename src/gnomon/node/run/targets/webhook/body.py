@@ -1,16 +1,13 @@
-"""The answer to a webhook: its status decides, and the beginning of its body is kept as text."""
+"""The body of an answer: the beginning of it is kept as text."""
 
-import asyncio
 import zlib
 from collections.abc import Callable
-
-import aiohttp
 
 from gnomon.model.text import storable
 
 KEPT_BODY_BYTES = 4096
 # A longer answer is not worth reading to its end for the sake of the connection.
-_READ_BYTES = 64 * 1024
+READ_BYTES = 64 * 1024
 _MOST_WORD_CHARACTERS = 100
 
 _PLAIN = frozenset(("", "identity"))
@@ -19,35 +16,16 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _BARE = -zlib.MAX_WBITS
 
 
-async def body_of(response: aiohttp.ClientResponse) -> str | None:
-    """The first 4 KB of the body. Reads on to the end where that is near, so that the connection
-    lives. The status has come, and decides: a body that breaks off is kept as far as it came, and
-    says so; and an interrupt that comes meanwhile is too late."""
-    kept = _Kept(response.headers.get("content-encoding", "").strip().lower())
-    try:
-        async for chunk in response.content.iter_any():
-            kept.add(chunk)
-            if kept.read > _READ_BYTES:
-                response.close()
-                break
-    except (aiohttp.ClientError, OSError, asyncio.CancelledError):
-        return kept.text(f"<the body was cut off after {kept.read} bytes>")
-    return kept.text()
-
-
-def reason_of(response: aiohttp.ClientResponse) -> str:
-    """The words after the status: whatever bytes they are, in a bounded line."""
-    return storable((response.reason or "")[:_MOST_WORD_CHARACTERS])
-
-
-class _Kept:
+class KeptBody:
     """The stored part of a body. A coding that was not asked for is undone where that is cheap, and
     never further than what is kept: a few bytes of it may stand for gigabytes."""
+
+    __slots__ = ("_bytes", "_coding", "_decode", "_is_readable", "read")
 
     def __init__(self, coding: str) -> None:
         self.read = 0
         self._coding = coding
-        self._bytes = bytearray()
+        self._bytes = b""
         self._decode: Callable[[bytes, int], bytes] | None = None
         self._is_readable = coding in _PLAIN or coding in _INFLATED
 
@@ -61,12 +39,14 @@ class _Kept:
         except zlib.error:
             self._is_readable = False
 
-    def text(self, note: str = "") -> str | None:
+    def text(self, *, cut_off: bool = False) -> str | None:
+        """What came, and where it broke off before its end a note that says so."""
+        note = f"<the body was cut off after {self.read} bytes>" if cut_off else ""
         parts = [self._bytes.decode("utf-8", "replace"), note]
         if not self._is_readable:
             coding = self._coding[:_MOST_WORD_CHARACTERS]
-            more = "more than " if self.read > _READ_BYTES else ""
-            parts = [f"<{more}{min(self.read, _READ_BYTES)} bytes of {coding}>", note]
+            more = "more than " if self.read > READ_BYTES else ""
+            parts = [f"<{more}{min(self.read, READ_BYTES)} bytes of {coding}>", note]
         return storable("\n".join(part for part in parts if part)) or None
 
     def _decoded(self, chunk: bytes, room: int) -> bytes:

@@ -1,0 +1,123 @@
+"""One connection to a receiver of webhooks: a request, its answer, and perhaps the next."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from gnomon.node.run.targets.webhook.answer import Answer, AnswerReader, UnreadableAnswer
+
+
+class Disconnected(ConnectionError):
+    """The connection ended before an answer came. Whether the request was read, nobody knows."""
+
+
+class Connection(asyncio.Protocol):
+    """Sends one request at a time. What comes when nothing is asked closes it: it would be taken
+    for the answer to the next request."""
+
+    __slots__ = ("_ended", "_on_end", "_reader", "_request", "_transport", "_waiter", "idle_since")
+
+    def __init__(self, on_end: Callable[["Connection"], None]) -> None:
+        self._on_end = on_end
+        self._transport: asyncio.Transport | None = None
+        self._reader: AnswerReader | None = None  # made when the first bytes come
+        self._request: Sequence[bytes] = ()  # to be sent once it is connected
+        self._waiter: asyncio.Future[None] | None = None  # for the answer
+        self._ended = False
+        self.idle_since = 0.0
+
+    def send(self, request: Sequence[bytes]) -> None:
+        """Send a request, now or when it is connected. Then wait for its `answer`."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._reader is not None:
+            self._reader.expect()
+        if self._transport is None:
+            self._request = request
+        else:
+            self._write(self._transport, request)
+
+    async def answer(self) -> Answer:
+        """The answer to the request. Raises OSError or UnreadableAnswer where there is none. Once
+        its status has come it decides, and a cancellation is too late."""
+        waiter = self._waiter
+        assert waiter is not None, "a request was sent"
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if self._reader is None or not self._reader.status:
+                raise
+        finally:
+            self._waiter = None
+        assert self._reader is not None, "it has read the answer"
+        return self._reader.answer()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request can be sent: the answer has come to its end, the request has gone
+        out to its own, and neither side has ended it."""
+        return (
+            not self._ended
+            and self._reader is not None
+            and self._reader.is_clean
+            and self._transport is not None
+            and not self._transport.is_closing()
+            and not self._transport.get_write_buffer_size()
+        )
+
+    def abort(self) -> None:
+        """End it now, whatever is under way."""
+        self._ended = True
+        waiter = self._waiter
+        if waiter is not None and not waiter.cancel() and not waiter.cancelled():
+            waiter.exception()  # nobody may ask for it any more
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self._ended:  # nobody waits for it any more
+            self._transport.abort()
+            return
+        request, self._request = self._request, ()
+        self._write(self._transport, request)
+
+    def data_received(self, data: bytes) -> None:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            self.abort()
+            return
+        if self._reader is None:
+            self._reader = AnswerReader()
+        try:
+            self._reader.feed(data)
+        except UnreadableAnswer as error:
+            waiter.set_exception(error)
+            self.abort()
+            return
+        if self._reader.is_over:
+            waiter.set_result(None)
+
+    def eof_received(self) -> bool:
+        self._end(None)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+        self._on_end(self)
+
+    def _end(self, error: Exception | None) -> None:
+        self._ended = True
+        has_answer = self._reader is not None and self._reader.end(clean=error is None)
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if has_answer:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error or Disconnected("it was closed before an answer came"))
+
+    def _write(self, transport: asyncio.Transport, request: Sequence[bytes]) -> None:
+        for piece in request:
+            transport.write(piece)
