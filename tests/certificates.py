@@ -23,9 +23,9 @@ class Authority:
         self.file.write_bytes(_pem(signed.sign(self.key, hashes.SHA256())))
 
     def sign(self, folder: Path, *addresses: str, name: str = "server") -> None:
-        """A certificate and its key, `name`.crt and `name`.key in the folder."""
+        """A certificate for addresses or names: `name`.crt and `name`.key in the folder."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
+        names = [_named(each) for each in addresses]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         signed = self._builder(subject, key.public_key()).add_extension(
             x509.SubjectAlternativeName(names), critical=False
@@ -48,6 +48,13 @@ class Authority:
         return builder.not_valid_before(now - timedelta(days=1)).not_valid_after(
             now + timedelta(days=1)
         )
+
+
+def _named(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

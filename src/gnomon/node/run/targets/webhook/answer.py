@@ -4,6 +4,7 @@ The bytes are those of a stranger. llhttp parses them (the parser of Node.js, by
 what is kept of them, and how much of everything is read before it is enough.
 """
 
+import re
 from typing import NamedTuple
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -17,6 +18,7 @@ MOST_HEAD_BYTES = 256 * 1024  # of all together, and of the answers 1xx before i
 MOST_BYTES = 1024 * 1024  # of an answer with all that is no body, such as the sizes of chunks
 _MOST_REASON_CHARACTERS = 100
 _SWITCHING = 101  # the one 1xx that no other answer follows
+_ENDS = re.compile(rb"[\x00\r\n]")
 # Those that matter. Of several with one name the first counts.
 _KEPT = frozenset((b"content-encoding", b"retry-after", b"gnomon-snooze"))
 
@@ -40,7 +42,7 @@ class AnswerReader:
 
     __slots__ = (
         "_body", "_by_length", "_bytes", "_complete", "_count", "_cut_off", "_enough", "_excess",
-        "_fault", "_headers", "_interim", "_keep_alive", "_parser", "_reason", "status",
+        "_fault", "_headers", "_interim", "_keep_alive", "_parser", "_reason", "_silent", "status",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -63,6 +65,7 @@ class AnswerReader:
         self._body: KeptBody | None = None  # until there is some
         self._fault = ""  # that was found here, not by the parser
         self._count = self._bytes = 0
+        self._silent = 0  # bytes since the parser last told of something
         self._by_length = False  # or by chunks: its end is known; else it ends with the connection
         self._keep_alive = self._interim = False
         self._complete = self._enough = self._cut_off = self._excess = False
@@ -82,21 +85,27 @@ class AnswerReader:
         """Raises UnreadableAnswer. Once the status has come, it decides: what is wrong after it
         only cuts off the body."""
         assert self._parser is not None, "the connection has not ended"
+        self._silent += len(data)
+        before = self._silent
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._complete, self._keep_alive = True, False
         except HttpParserError as error:
             self._excess = True
-            if not self.status:
-                raise UnreadableAnswer(self._fault or " ".join(str(error).split())) from None
-            self._cut_off = not self._complete
+            self._stop(self._fault or " ".join(str(error).split()))
         if not self._complete:
             self._bytes += len(data)
-            if not self.status and self._bytes > MOST_HEAD_BYTES:
-                raise UnreadableAnswer(f"its head is longer than {MOST_HEAD_BYTES} bytes")
-            if self._bytes > MOST_BYTES:
-                self._enough = True
+            if self._silent == before > MOST_HEADER_BYTES:  # the parser gathers them
+                self._stop(f"one of its lines is longer than {MOST_HEADER_BYTES} bytes")
+            if self._bytes > (MOST_BYTES if self.status else MOST_HEAD_BYTES):
+                self._stop(f"its head is longer than {MOST_HEAD_BYTES} bytes")
+
+    def _stop(self, why: str) -> None:
+        """Read no more of it, because of this."""
+        if not self.status:
+            raise UnreadableAnswer(why) from None
+        self._cut_off = not self._complete
 
     def end(self, *, clean: bool) -> bool:
         """The connection has ended, by the other side's word or not. Gives whether there is an
@@ -127,25 +136,29 @@ class AnswerReader:
 
     def on_status(self, words: bytes) -> None:
         if not self._complete:
+            self._silent = 0
             self._reason += words
             if len(self._reason) > MOST_HEADER_BYTES:
                 self._refuse(f"its first line is longer than {MOST_HEADER_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._silent = 0
         self._count += 1
         if self._count > MOST_HEADERS:
             self._refuse(f"it has more than {MOST_HEADERS} headers")
         if len(name) + len(value) > MOST_HEADER_BYTES:
             self._refuse(f"one of its headers is longer than {MOST_HEADER_BYTES} bytes")
+        if _ENDS.search(value) is not None:  # which the leniency for odd bytes lets pass
+            self._refuse("one of its headers holds NUL or the end of a line")
         if self.status:
             return  # behind the body, or of an answer that nobody asked for
         name = name.lower()
         if name in _KEPT:
-            self._headers.setdefault(name, value)
+            self._headers.setdefault(name, value.rstrip(b" \t"))
         elif name == b"content-length":
             self._by_length = True
         elif name == b"transfer-encoding":
-            self._by_length = value.lower().rstrip().endswith(b"chunked")
+            self._by_length = value.lower().rstrip(b" \t").endswith(b"chunked")
 
     def on_headers_complete(self) -> None:
         parser = self._parser
@@ -163,6 +176,7 @@ class AnswerReader:
     def on_body(self, chunk: bytes) -> None:
         if self._complete or self._interim:
             return
+        self._silent = 0
         if self._body is None:
             self._body = self._kept()
         self._body.add(chunk)

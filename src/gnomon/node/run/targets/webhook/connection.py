@@ -67,9 +67,6 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End it now, whatever is under way."""
         self._ended = True
-        waiter = self._waiter
-        if waiter is not None and not waiter.cancel() and not waiter.cancelled():
-            waiter.exception()  # nobody may ask for it any more
         if self._transport is not None:
             self._transport.abort()
 
@@ -93,7 +90,7 @@ class Connection(asyncio.Protocol):
         try:
             self._reader.feed(data)
         except UnreadableAnswer as error:
-            waiter.set_exception(error)
+            _fail(waiter, error)
             self.abort()
             return
         if self._reader.is_over:
@@ -116,8 +113,13 @@ class Connection(asyncio.Protocol):
         if has_answer:
             waiter.set_result(None)
         else:
-            waiter.set_exception(error or Disconnected("it was closed before an answer came"))
+            _fail(waiter, error or Disconnected("it was closed before an answer came"))
 
     def _write(self, transport: asyncio.Transport, request: Sequence[bytes]) -> None:
         for piece in request:
             transport.write(piece)
+
+
+def _fail(waiter: "asyncio.Future[None]", error: Exception) -> None:
+    waiter.set_exception(error)
+    waiter.exception()  # whoever was to wait may have been cancelled before: nobody needs a log
