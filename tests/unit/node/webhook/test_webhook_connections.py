@@ -75,6 +75,13 @@ async def with_body(caller: HttpCaller, url: str, body: bytes) -> Outcome:
     return await caller.call(delivery, body, TaskContext(delivery))
 
 
+@asynccontextmanager
+async def calling_at_one_moment() -> AsyncIterator[HttpCaller]:
+    """No connection is idle for too long."""
+    async with HttpCaller(SystemClock(lambda: 0.0), None, 10) as caller:
+        yield caller
+
+
 async def twice(serve: Serve) -> tuple[list[Outcome], int]:
     """Two calls, one after the other, and over how many connections they went."""
     async with receiving(serve) as receiver, calling() as caller:
@@ -162,7 +169,7 @@ async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
         await reader.read()
         raise ConnectionResetError
 
-    async with receiving(serve) as receiver, calling() as caller:
+    async with receiving(serve) as receiver, calling_at_one_moment() as caller:
         assert (await called(caller, receiver.url)).response_body == "ok"
         forged.set()
 
@@ -182,7 +189,7 @@ async def test_a_server_that_ends_its_side_between_two_calls_costs_no_call() -> 
         await reader.read()
         raise ConnectionResetError
 
-    async with receiving(serve) as receiver, calling() as caller:
+    async with receiving(serve) as receiver, calling_at_one_moment() as caller:
         assert (await called(caller, receiver.url)).response_body == "ok"
 
         async def closed() -> bool:
