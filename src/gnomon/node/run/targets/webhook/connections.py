@@ -39,6 +39,7 @@ class Connections:
     def __init__(self, clock: Clock, names: Resolver) -> None:
         self._clock = clock
         self._names = names
+        self._tls = _tls()  # now: it takes 25 ms, which a call would hold up all others for
         self._idle: dict[Key, list[Connection]] = {}  # the longest idle first
         self._open: set[Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -115,7 +116,7 @@ class Connections:
 
     async def _connect(self, connection: Connection, made: socket.socket, origin: Origin) -> None:
         loop = asyncio.get_running_loop()
-        tls = _tls() if origin.secure else None
+        tls = self._tls if origin.secure else None
         name = origin.host.rstrip(".") if origin.secure else None  # certificates have no dot there
         await loop.create_connection(lambda: connection, sock=made, ssl=tls, server_hostname=name)
 

@@ -17,6 +17,7 @@ _DEFAULTS = {
     "user-agent": f"gnomon/{VERSION}",
 }
 _OF_A_CALL = ("x-request-id", "traceparent", "tracestate")  # that a target may have as well
+_KEPT_CHARACTERS = 4096  # of a target whose plan is kept: tenants write what they like
 _JOINED_BYTES = 64 * 1024  # up to which a body is worth copying to be sent in one piece
 
 
@@ -40,10 +41,12 @@ class Plan(NamedTuple):
 
 def plan_of(target: HttpTarget) -> Plan:
     """Raises ValueError where it cannot be called: it may be older than the rules."""
-    return _plan(target.url, target.method, tuple(target.headers.items()))
+    own = tuple(target.headers.items())
+    size = len(target.url) + sum([len(name) + len(value) for name, value in own])
+    make = _kept_plan if size <= _KEPT_CHARACTERS else _plan
+    return make(target.url, target.method, own)
 
 
-@lru_cache(maxsize=4096)  # the same few, again and again
 def _plan(url: str, method: str, own: tuple[tuple[str, str], ...]) -> Plan:
     HttpTarget(url, method, dict(own)).check()
     parts = URL(url)  # as allow-lists read it
@@ -57,6 +60,9 @@ def _plan(url: str, method: str, own: tuple[tuple[str, str], ...]) -> Plan:
     head = first + "".join([f"{name}: {value}\r\n" for name, value in headers.values()])
     origin = Origin(host, port, parts.scheme == "https")
     return Plan(url, origin, head, of_call, sends_length=method != "GET")
+
+
+_kept_plan = lru_cache(maxsize=4096)(_plan)  # the same few, again and again
 
 
 def request_of(plan: Plan, headers: Mapping[str, str], body: bytes) -> list[bytes]:
