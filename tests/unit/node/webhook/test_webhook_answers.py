@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gnomon.node.run.targets.webhook import answer as limits
-from gnomon.node.run.targets.webhook.answer import Answer, AnswerReader, UnreadableAnswer
+from gnomon.node.run.targets.webhook.answer import AnswerReader, HttpAnswer, UnreadableAnswer
 from gnomon.node.run.targets.webhook.body import KEPT_BODY_BYTES, READ_BYTES
 
 OK = b"HTTP/1.1 200 OK\r\n"
-Read = tuple[Answer, bool]  # and whether another may follow
+Read = tuple[HttpAnswer, bool]  # and whether another may follow
 
 
 def read(pieces: list[bytes], *, ends: bool = True) -> Read | None:
@@ -76,7 +76,7 @@ def test_an_answer_is_the_same_however_it_is_cut(
 ) -> None:
     raw, status, reason, kept, body, may_follow = given
     text = body.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}") or None
-    assert read(cut(raw, places)) == (Answer(status, reason, kept, text), may_follow)
+    assert read(cut(raw, places)) == (HttpAnswer(status, reason, kept, text), may_follow)
 
 
 @given(answers(), answers(), st.integers(0, 1000))
@@ -134,12 +134,12 @@ def test_of_several_headers_with_one_name_the_first_counts() -> None:
 def test_a_header_behind_the_body_does_not_count() -> None:
     raw = OK + b"transfer-encoding: chunked\r\n\r\n0\r\nretry-after: 9\r\n\r\n"
     found = read([raw])
-    assert found == (Answer(200, "OK", {}, None), True)
+    assert found == (HttpAnswer(200, "OK", {}, None), True)
 
 
 def test_ends_of_lines_without_cr_and_blanks_around_values_are_taken() -> None:
     found = read([b"HTTP/1.1 503 Busy\nretry-after: \t7 \t\ncontent-length: 2\n\nno"])
-    assert found == (Answer(503, "Busy", {"retry-after": "7"}, "no"), True)
+    assert found == (HttpAnswer(503, "Busy", {"retry-after": "7"}, "no"), True)
 
 
 @pytest.mark.parametrize(

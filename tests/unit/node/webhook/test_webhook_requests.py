@@ -4,7 +4,7 @@ import pytest
 
 from gnomon.model.targets.target import HttpTarget
 from gnomon.node.run.targets.webhook import request
-from gnomon.node.run.targets.webhook.request import Origin, plan_of, request_of
+from gnomon.node.run.targets.webhook.request import ServerOrigin, plan_of, request_of
 
 
 def lines(target: HttpTarget, headers: dict[str, str], body: bytes) -> list[str]:
@@ -26,15 +26,15 @@ def test_a_request_says_who_calls_and_how_much_is_sent() -> None:
 @pytest.mark.parametrize(
     ("url", "origin", "host"),
     [
-        ("http://A.example", Origin("a.example", 80, False), "a.example"),
-        ("https://a.example:443/", Origin("a.example", 443, True), "a.example"),
-        ("https://a.example:80/", Origin("a.example", 80, True), "a.example:80"),
-        ("http://[::1]:8080/", Origin("::1", 8080, False), "[::1]:8080"),
+        ("http://A.example", ServerOrigin("a.example", 80, False), "a.example"),
+        ("https://a.example:443/", ServerOrigin("a.example", 443, True), "a.example"),
+        ("https://a.example:80/", ServerOrigin("a.example", 80, True), "a.example:80"),
+        ("http://[::1]:8080/", ServerOrigin("::1", 8080, False), "[::1]:8080"),
         ("http://b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example/",
-         Origin("xn--bcher-kva.example", 80, False), "xn--bcher-kva.example"),
+         ServerOrigin("xn--bcher-kva.example", 80, False), "xn--bcher-kva.example"),
     ],
 )  # fmt: skip
-def test_a_url_names_its_origin(url: str, origin: Origin, host: str) -> None:
+def test_a_url_names_its_origin(url: str, origin: ServerOrigin, host: str) -> None:
     assert plan_of(HttpTarget(url)).origin == origin
     assert f"host: {host}" in lines(HttpTarget(url), {}, b"{}")
 

@@ -18,9 +18,9 @@ from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.headers import NEVER_AGAIN, request_id, snooze_in, task_headers
 from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body
-from gnomon.node.run.targets.webhook.answer import Answer, UnreadableAnswer
-from gnomon.node.run.targets.webhook.connections import AddressRefused, Connections
-from gnomon.node.run.targets.webhook.request import Origin, Plan, plan_of, request_of
+from gnomon.node.run.targets.webhook.answer import HttpAnswer, UnreadableAnswer
+from gnomon.node.run.targets.webhook.connections import AddressRefused, WebhookConnections
+from gnomon.node.run.targets.webhook.request import CallPlan, ServerOrigin, plan_of, request_of
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 
@@ -56,7 +56,7 @@ class HttpCaller:
         self._per_host = connections_per_host
         self._guard_of = guard_of
         self._names = names or Resolver(clock)
-        self._connections = Connections(clock, self._names)
+        self._connections = WebhookConnections(clock, self._names)
 
     async def __aenter__(self) -> "HttpCaller":
         return self
@@ -119,7 +119,7 @@ class HttpCaller:
             connections.give_back(key, connection)
         return self._outcome(delivery, answer)
 
-    def _headers(self, delivery: Delivery, plan: Plan, body: bytes) -> dict[str, str]:
+    def _headers(self, delivery: Delivery, plan: CallPlan, body: bytes) -> dict[str, str]:
         """Those that tell about this call. Raises ValueError for a key that no header can hold, and
         Unsigned."""
         about = task_headers(delivery, self._clock.seconds())
@@ -137,7 +137,7 @@ class HttpCaller:
                 headers["webhook-signature"] = signature
         return headers
 
-    def _outcome(self, delivery: Delivery, answer: Answer) -> Outcome:
+    def _outcome(self, delivery: Delivery, answer: HttpAnswer) -> Outcome:
         status, body = answer.status, answer.body
         if 200 <= status < 300:
             return Outcome(OutcomeKind.SUCCEEDED, response_status=status, response_body=body)
@@ -186,7 +186,7 @@ def _not_called(error: str, *, retryable: bool) -> Outcome:
     return Outcome(OutcomeKind.FAILED, error=error, retryable=retryable, uncalled=True)
 
 
-def _not_connected(origin: Origin, error: OSError) -> Outcome:
+def _not_connected(origin: ServerOrigin, error: OSError) -> Outcome:
     """Nothing was sent."""
     if isinstance(error, AddressRefused):
         return _not_called(f"{origin.host}: {error}", retryable=False)

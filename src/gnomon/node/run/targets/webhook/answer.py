@@ -27,7 +27,7 @@ class UnreadableAnswer(Exception):
     """Bytes that are no answer of HTTP, or one whose head is too long."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A status, and what is kept of the rest."""
 
     status: int
@@ -117,11 +117,11 @@ class AnswerReader:
         self._parser = None  # each of them refers to the other
         return self.status != 0
 
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """As far as it has come; it has a status."""
         cut_off = not self._complete and not self._enough
         body = self._kept() if self._body is None and cut_off else self._body
-        return Answer(
+        return HttpAnswer(
             self.status,
             storable(_text(self._reason)[:_MOST_REASON_CHARACTERS]) if self._reason else "",
             {_text(name): _text(value) for name, value in self._headers.items()},

@@ -4,20 +4,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from gnomon.node.run.targets.webhook.answer import Answer, AnswerReader, UnreadableAnswer
+from gnomon.node.run.targets.webhook.answer import AnswerReader, HttpAnswer, UnreadableAnswer
 
 
 class Disconnected(ConnectionError):
     """The connection ended before an answer came. Whether the request was read, nobody knows."""
 
 
-class Connection(asyncio.Protocol):
+class WebhookConnection(asyncio.Protocol):
     """Sends one request at a time. What comes when nothing is asked closes it: it would be taken
     for the answer to the next request."""
 
     __slots__ = ("_ended", "_on_end", "_reader", "_request", "_transport", "_waiter", "idle_since")
 
-    def __init__(self, on_end: Callable[["Connection"], None]) -> None:
+    def __init__(self, on_end: Callable[["WebhookConnection"], None]) -> None:
         self._on_end = on_end
         self._transport: asyncio.Transport | None = None
         self._reader: AnswerReader | None = None  # made when the first bytes come
@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
         else:
             self._write(self._transport, request)
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HttpAnswer:
         """The answer to the request. Raises OSError or UnreadableAnswer where there is none. Once
         its status has come it decides, and a cancellation is too late."""
         waiter = self._waiter

@@ -12,8 +12,8 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.node.run.resolver import Found, Resolver
-from gnomon.node.run.targets.webhook.connection import Connection
-from gnomon.node.run.targets.webhook.request import Origin
+from gnomon.node.run.targets.webhook.connection import WebhookConnection
+from gnomon.node.run.targets.webhook.request import ServerOrigin
 
 # Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
 # must not be sent again: so such a connection is not used any more.
@@ -21,7 +21,7 @@ IDLE_SECONDS = 4.0
 _NEXT_ADDRESS_SECONDS = 0.25  # after which another address is tried beside the one before
 
 # By guard: a connection that one tenant may have must not serve another that may not.
-Key = tuple[AddressGuard | None, Origin]
+Key = tuple[AddressGuard | None, ServerOrigin]
 
 
 class AddressRefused(OSError):
@@ -32,7 +32,7 @@ class AddressRefused(OSError):
         return "its address is not public, and not in targets.allow: it is not called"
 
 
-class Connections:
+class WebhookConnections:
     """Opens connections, and keeps those that can be used again. How many there are, those decide
     who call."""
 
@@ -40,11 +40,11 @@ class Connections:
         self._clock = clock
         self._names = names
         self._tls = _tls()  # now: it takes 25 ms, which a call would hold up all others for
-        self._idle: dict[Key, list[Connection]] = {}  # the longest idle first
-        self._open: set[Connection] = set()
+        self._idle: dict[Key, list[WebhookConnection]] = {}  # the longest idle first
+        self._open: set[WebhookConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
 
-    def take(self, key: Key) -> Connection | None:
+    def take(self, key: Key) -> WebhookConnection | None:
         """An idle connection, the newest first; None: there is none. Whoever takes it gives it
         back."""
         idle = self._idle.get(key)
@@ -56,7 +56,7 @@ class Connections:
                 return connection
         return None
 
-    async def open(self, key: Key, request: Sequence[bytes]) -> Connection:
+    async def open(self, key: Key, request: Sequence[bytes]) -> WebhookConnection:
         """A new connection that sends this request first. Raises OSError where none can be made:
         then nothing was sent. The address that it connects to is the one that the guard is asked
         about, whatever the name led to before."""
@@ -70,7 +70,7 @@ class Connections:
                 interleave=1,
                 socket_factory=sockets.make,
             )
-            connection = Connection(self._open.discard)
+            connection = WebhookConnection(self._open.discard)
             connection.send(request)
             try:
                 await self._connect(connection, made, origin)
@@ -84,7 +84,7 @@ class Connections:
             self._open.add(connection)
             return connection
 
-    def give_back(self, key: Key, connection: Connection) -> None:
+    def give_back(self, key: Key, connection: WebhookConnection) -> None:
         """Keep a connection whose answer was read, if it can be used again."""
         if not connection.is_usable:
             connection.abort()
@@ -114,7 +114,9 @@ class Connections:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         return [Found(family, socket.IPPROTO_TCP, host)]
 
-    async def _connect(self, connection: Connection, made: socket.socket, origin: Origin) -> None:
+    async def _connect(
+        self, connection: WebhookConnection, made: socket.socket, origin: ServerOrigin
+    ) -> None:
         loop = asyncio.get_running_loop()
         tls = self._tls if origin.secure else None
         name = origin.host.rstrip(".") if origin.secure else None  # certificates have no dot there

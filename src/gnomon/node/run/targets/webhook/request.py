@@ -21,7 +21,7 @@ _KEPT_CHARACTERS = 4096  # of a target whose plan is kept: tenants write what th
 _JOINED_BYTES = 64 * 1024  # up to which a body is worth copying to be sent in one piece
 
 
-class Origin(NamedTuple):
+class ServerOrigin(NamedTuple):
     """A server: whom a connection can be used for."""
 
     host: str  # as it is looked up, and shown in its certificate
@@ -29,17 +29,17 @@ class Origin(NamedTuple):
     secure: bool
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """A target as it is called every time."""
 
     url: str
-    origin: Origin
+    origin: ServerOrigin
     head: str  # the first lines of the request
     own: Mapping[str, str]  # headers of the target that a call may have to say itself
     sends_length: bool  # even if there is no body
 
 
-def plan_of(target: HttpTarget) -> Plan:
+def plan_of(target: HttpTarget) -> CallPlan:
     """Raises ValueError where it cannot be called: it may be older than the rules."""
     own = tuple(target.headers.items())
     size = len(target.url) + sum([len(name) + len(value) for name, value in own])
@@ -47,7 +47,7 @@ def plan_of(target: HttpTarget) -> Plan:
     return make(target.url, target.method, own)
 
 
-def _plan(url: str, method: str, own: tuple[tuple[str, str], ...]) -> Plan:
+def _plan(url: str, method: str, own: tuple[tuple[str, str], ...]) -> CallPlan:
     HttpTarget(url, method, dict(own)).check()
     parts = URL(url)  # as allow-lists read it
     host, port = parts.raw_host, parts.port
@@ -58,14 +58,14 @@ def _plan(url: str, method: str, own: tuple[tuple[str, str], ...]) -> Plan:
     of_call = {name: headers.pop(name)[1] for name in _OF_A_CALL if name in headers}
     first = f"{method} {parts.raw_path_qs} HTTP/1.1\r\nhost: {parts.host_port_subcomponent}\r\n"
     head = first + "".join([f"{name}: {value}\r\n" for name, value in headers.values()])
-    origin = Origin(host, port, parts.scheme == "https")
-    return Plan(url, origin, head, of_call, sends_length=method != "GET")
+    origin = ServerOrigin(host, port, parts.scheme == "https")
+    return CallPlan(url, origin, head, of_call, sends_length=method != "GET")
 
 
 _kept_plan = lru_cache(maxsize=4096)(_plan)  # the same few, again and again
 
 
-def request_of(plan: Plan, headers: Mapping[str, str], body: bytes) -> list[bytes]:
+def request_of(plan: CallPlan, headers: Mapping[str, str], body: bytes) -> list[bytes]:
     """The request, in the pieces to send. Raises ValueError where a header holds what would end
     it."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
