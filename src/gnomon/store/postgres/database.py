@@ -32,6 +32,7 @@ log = structlog.get_logger("gnomon.store")
 
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
+DISPATCHING = 3  # connections: a node claims while it settles, and settles beside a settlement
 _UNDO_SECONDS = 1.0
 
 _within: ContextVar[float | None] = ContextVar("statements_within", default=None)
@@ -116,6 +117,12 @@ _OPTIONS: dict[str, Any] = {
     # The driver would prepare what is longer than 15 KiB anew for every call: settle.sql is.
     "max_cacheable_statement_size": 0,  # none is too long
 }
+# Of the connections that claims and settlements are sent on. PostgreSQL would plan a statement five
+# times by the values it is given, and then once without: these statements have one possible plan.
+_PLANNED_ONCE: dict[str, Any] = {
+    **_OPTIONS,
+    "server_settings": {**_OPTIONS["server_settings"], "plan_cache_mode": "force_generic_plan"},
+}
 # What was prepared on one server is not there on the next.
 _THROUGH_POOLER: dict[str, Any] = {"connection_class": PoolerConnection, "statement_cache_size": 0}
 
@@ -168,17 +175,23 @@ async def _keep(_connection: object) -> None:
 
 
 class Database:
-    """The pool of one process. Statements are named by their file.
+    """The connections of one process. Statements are named by their file.
 
     `direct` is the way to the same database that no pooler is in, if it is another one: for what
-    needs a session, or must not wait for others.
+    needs a session, or must not wait for others. `reserved` of the `size` connections, and no more
+    than half of them, are for claims and settlements.
     """
 
-    def __init__(self, dsn: str, size: int, direct: str | None = None) -> None:
+    def __init__(
+        self, dsn: str, size: int, direct: str | None = None, *, reserved: int = 0
+    ) -> None:
         self.dsn = dsn
         self.direct = direct or dsn
         self._size = size
+        self._reserved = min(reserved, size // 2)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._reserve: asyncpg.Pool[asyncpg.Record] | None = None
+        self._drawn = 0  # those of the reserve that are asked for or in use
         self._waiting = 0  # who have asked for a connection, and have none yet
 
     async def open(self, *, quiet: bool = False) -> None:
@@ -193,27 +206,44 @@ class Database:
             connection = found.pop() if found else await asyncpg.connect(*args, **options)
             return connection
 
+        # A pooler takes no settings of a session, and nothing stays prepared behind it.
+        reserved = 0 if pooled else self._reserved
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
-                max_size=self._size,
+                max_size=self._size - reserved,
                 connect=next_connection,
                 init=know_arrays,
                 reset=_keep,
                 **_OPTIONS,
                 **(_THROUGH_POOLER if pooled else {}),
             )
+            if reserved:
+                self._reserve = await asyncpg.create_pool(
+                    self.dsn,
+                    min_size=1,
+                    max_size=reserved,
+                    # A settlement must not wait for a connection that a full server refuses.
+                    max_inactive_connection_lifetime=0.0,  # never closed for being idle
+                    init=know_arrays,
+                    reset=_keep,
+                    **_PLANNED_ONCE,
+                )
 
     async def close(self) -> None:
-        if self._pool is None:
-            return
-        pool, self._pool = self._pool, None
+        pools = self._pools()
+        self._pool = self._reserve = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await pool.close()
+                for pool in pools:
+                    await pool.close()
         except DRIVER_ERRORS:
-            pool.terminate()
+            for pool in pools:
+                pool.terminate()
+
+    def _pools(self) -> list["asyncpg.Pool[asyncpg.Record]"]:
+        return [pool for pool in (self._pool, self._reserve) if pool is not None]
 
     def connection(self) -> AbstractAsyncContextManager["Connection"]:
         """A pooled connection; each statement on it is its own transaction, except where they
@@ -229,8 +259,26 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator["Connection"]:
-        pool = self._pool
+    async def reserved(self) -> AsyncIterator["Connection"]:
+        """A connection for claims and settlements: one of the reserve while one is free, and else
+        as `connection`. A new connection costs PostgreSQL 15 ms for its first claim and
+        settlement, so few are to have them."""
+        if self._reserve is None or self._drawn == self._reserved:
+            async with self.connection() as connection:
+                yield connection
+            return
+        self._drawn += 1
+        try:
+            async with self._acquired(self._reserve) as connection:
+                yield connection
+        finally:
+            self._drawn -= 1
+
+    @asynccontextmanager
+    async def _acquired(
+        self, pool: "asyncpg.Pool[asyncpg.Record] | None" = None
+    ) -> AsyncIterator["Connection"]:
+        pool = self._pool if pool is None else pool
         assert pool is not None, "the database is not open"
         with translated():
             self._waiting += 1
@@ -262,9 +310,8 @@ class Database:
 
     def use(self) -> PoolUse:
         """How the connections are used now."""
-        if self._pool is None:
-            return PoolUse(0, 0, self._size, self._waiting)
-        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        pools = self._pools()
+        size, idle = sum(p.get_size() for p in pools), sum(p.get_idle_size() for p in pools)
         return PoolUse(size - idle, idle, self._size, self._waiting)
 
     async def fetch(self, name: str, *args: Any) -> list[asyncpg.Record]:
