@@ -117,12 +117,6 @@ _OPTIONS: dict[str, Any] = {
     # The driver would prepare what is longer than 15 KiB anew for every call: settle.sql is.
     "max_cacheable_statement_size": 0,  # none is too long
 }
-# Of the connections that claims and settlements are sent on. PostgreSQL would plan a statement five
-# times by the values it is given, and then once without: these statements have one possible plan.
-_PLANNED_ONCE: dict[str, Any] = {
-    **_OPTIONS,
-    "server_settings": {**_OPTIONS["server_settings"], "plan_cache_mode": "force_generic_plan"},
-}
 # What was prepared on one server is not there on the next.
 _THROUGH_POOLER: dict[str, Any] = {"connection_class": PoolerConnection, "statement_cache_size": 0}
 
@@ -172,6 +166,14 @@ def _scope(tenant_id: str, wait_seconds: float | None) -> str:
 async def _keep(_connection: object) -> None:
     """No session state is ever made, so a round trip to undo it after every statement is not
     needed."""
+
+
+async def _plan_once(connection: Any) -> None:
+    """For a new connection that claims and settlements are sent on. PostgreSQL would plan each of
+    their statements five times by the values it is given, and then once without: they have one
+    possible plan. Never behind a pooler, where the setting would become another's."""
+    await know_arrays(connection)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
 
 
 class Database:
@@ -226,9 +228,9 @@ class Database:
                     max_size=reserved,
                     # A settlement must not wait for a connection that a full server refuses.
                     max_inactive_connection_lifetime=0.0,  # never closed for being idle
-                    init=know_arrays,
+                    init=_plan_once,
                     reset=_keep,
-                    **_PLANNED_ONCE,
+                    **_OPTIONS,
                 )
 
     async def close(self) -> None:
