@@ -59,6 +59,16 @@ async def test_other_statements_have_plans_by_their_values(database_dsn: str) ->
         assert await connection.fetchval("SHOW plan_cache_mode") == "auto"
 
 
+async def test_no_statement_is_compiled(database_dsn: str, connection: Connection) -> None:
+    """A server of one's own has that switched on, as a rule."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET jit TO on")
+    async with reserving(database_dsn, 4, 2) as database:
+        for way in (database.connection, database.reserved, database.transaction):
+            async with way() as used:
+                assert await used.fetchval("SHOW jit") == "off"
+
+
 async def test_they_are_free_while_all_others_are_in_use(database_dsn: str) -> None:
     async with reserving(database_dsn, 4, 2) as database, AsyncExitStack() as held:
         for _ in range(2):
@@ -89,10 +99,10 @@ async def test_half_of_all_are_reserved_at_the_most(
         assert database.use()[:3] == (1, 0, 1)
 
 
-async def test_a_node_claims_and_settles_on_them(
+async def test_a_node_settles_on_them(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
-    """Whoever else uses the server is told by the text of its last statement."""
+    """Each session that settles has counters of its own."""
     async with running_node(database_dsn):
         for key in await store(database, *calls(now, 20)):
             await end_of(connection, key)

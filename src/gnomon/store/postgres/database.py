@@ -35,6 +35,10 @@ CONNECT_SECONDS = 5.0
 DISPATCHING = 3  # connections: a node claims while it settles, and settles beside a settlement
 _UNDO_SECONDS = 1.0
 
+# PostgreSQL compiles a statement anew each time that it believes it to be long. Of tables that were
+# never analyzed it believes so, and that takes seconds of a processor. None is as long as that.
+_NO_COMPILING = "jit = off"
+
 _within: ContextVar[float | None] = ContextVar("statements_within", default=None)
 
 
@@ -60,15 +64,24 @@ def _limit() -> str | None:
 class PoolerConnection(DriverConnection):
     """A connection through a pooler, which may give every transaction another server.
 
-    The driver looks up types that it meets for the first time, in statements of their own and
-    with a setting of the session changed meanwhile: without a transaction around all of them, that
-    setting stays changed on some server. Text without arguments is one round trip, and is left as
-    it is; so is what cannot run in a transaction.
+    The driver looks up types that it meets for the first time, in statements of their own: all of
+    them in one transaction with what asked for them. Text without arguments is one round trip, and
+    is left as it is, but for the settings that a transaction begins with; so is what cannot run in
+    one.
     """
+
+    _server_caps: Any
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Else the driver changes that setting of the session while it looks up a type, and would
+        # leave it so: it finds what the transaction has set.
+        self._server_caps = self._server_caps._replace(jit=False)
 
     async def execute(self, query: str, *args: Any, **options: Any) -> Any:
         if not args:
-            return await super().execute(query, **options)
+            begun = f"{query}; SET LOCAL {_NO_COMPILING}" if query.startswith("BEGIN") else query
+            return await super().execute(begun, **options)
         return await self._in_transaction(super().execute, query, *args, **options)
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
@@ -87,7 +100,7 @@ class PoolerConnection(DriverConnection):
             return await run(*args, **options)
         try:
             async with asyncio.timeout(options.pop("timeout", None)):
-                await super().execute("BEGIN")
+                await self.execute("BEGIN")
                 result = await run(*args, **options)
                 await super().execute("COMMIT")
                 return result
@@ -168,12 +181,18 @@ async def _keep(_connection: object) -> None:
     needed."""
 
 
-async def _plan_once(connection: Any) -> None:
-    """For a new connection that claims and settlements are sent on. PostgreSQL would plan each of
-    their statements five times by the values it is given, and then once without: they have one
-    possible plan. Never behind a pooler, where the setting would become another's."""
+async def _make_ready(connection: Any) -> None:
+    """For a new connection, not behind a pooler: what is set stays with it."""
     await know_arrays(connection)
-    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"SET {_NO_COMPILING}")
+
+
+async def _make_ready_to_dispatch(connection: Any) -> None:
+    """The same for one that claims and settlements are sent on. PostgreSQL would plan each of their
+    statements five times by the values it is given, and then once without: they have one possible
+    plan."""
+    await know_arrays(connection)
+    await connection.execute(f"SET {_NO_COMPILING}; SET plan_cache_mode = force_generic_plan")
 
 
 class Database:
@@ -216,7 +235,7 @@ class Database:
                 min_size=1,
                 max_size=self._size - reserved,
                 connect=next_connection,
-                init=know_arrays,
+                init=know_arrays if pooled else _make_ready,
                 reset=_keep,
                 **_OPTIONS,
                 **(_THROUGH_POOLER if pooled else {}),
@@ -228,7 +247,7 @@ class Database:
                     max_size=reserved,
                     # A settlement must not wait for a connection that a full server refuses.
                     max_inactive_connection_lifetime=0.0,  # never closed for being idle
-                    init=_plan_once,
+                    init=_make_ready_to_dispatch,
                     reset=_keep,
                     **_OPTIONS,
                 )
