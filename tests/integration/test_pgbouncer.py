@@ -108,8 +108,8 @@ async def _answers(database: Database) -> bool:
 
 
 async def _jit(database: Database) -> tuple[int, str]:
-    """Of one server, for so long that others are asked meanwhile. By a connection not of our making,
-    which begins transactions without settings."""
+    """Of one server, for so long that others are asked meanwhile. By a connection not of our
+    making, which begins transactions without settings."""
     plain = await asyncpg.connect(database.dsn, statement_cache_size=0)
     async with plain.transaction():
         await plain.execute("SELECT pg_sleep(0.2)")

@@ -15,7 +15,8 @@ from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 _PLANS = """
 SELECT sum(generic_plans)::int AS generic, sum(custom_plans)::int AS custom
-FROM pg_prepared_statements WHERE statement LIKE '-- Take the chosen%' OR statement LIKE '-- Write the outcomes%'
+FROM pg_prepared_statements
+WHERE statement LIKE '-- Take the chosen%' OR statement LIKE '-- Write the outcomes%'
 """
 _PID = "SELECT pg_backend_pid()"
 
