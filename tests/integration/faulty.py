@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, cast
 
+import asyncpg
 from tests.integration import handlers
 from tests.integration.nodes import SETTINGS
 from tests.settings import settings_with
@@ -31,7 +32,7 @@ from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.postgres.activity.activity import PostgresActivity
-from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.database import DISPATCHING, Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.queries import query, statements
 from gnomon.store.tenant_cache import TenantCache
@@ -173,12 +174,14 @@ class FaultyDatabase(Database):
     """The pool of a node that meets these faults."""
 
     def __init__(self, dsn: str, faults: Faults) -> None:
-        super().__init__(dsn, 6)
+        super().__init__(dsn, 6, reserved=DISPATCHING)
         self._faults = faults
 
     @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator["Connection"]:
-        async with super()._acquired() as connection:
+    async def _acquired(
+        self, pool: "asyncpg.Pool[asyncpg.Record] | None" = None
+    ) -> AsyncIterator["Connection"]:
+        async with super()._acquired(pool) as connection:
             yield cast("Connection", _FaultyConnection(connection, self._faults))
 
 

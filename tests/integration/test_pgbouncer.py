@@ -28,6 +28,7 @@ from gnomon.store.postgres.database import Database, connect, is_pooled
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Announcer, Listener
 
+_SETTINGS = "SELECT current_setting('jit'), current_setting('plan_cache_mode')"
 DEAF = "new tasks are found by looking only"
 
 
@@ -107,12 +108,35 @@ async def _answers(database: Database) -> bool:
 
 
 async def _jit(database: Database) -> tuple[int, str]:
-    """Of one server, for so long that others are asked meanwhile."""
-    async with database.transaction() as connection:
-        await connection.execute("SELECT pg_sleep(0.2)")
-        row = await connection.fetchrow("SELECT pg_backend_pid(), current_setting('jit')")
+    """Of one server, for so long that others are asked meanwhile. By a connection not of our
+    making, which begins transactions without settings."""
+    plain = await asyncpg.connect(database.dsn, statement_cache_size=0)
+    async with plain.transaction():
+        await plain.execute("SELECT pg_sleep(0.2)")
+        row = await plain.fetchrow("SELECT pg_backend_pid(), current_setting('jit')")
+    await plain.close()
     assert row is not None
     return row[0], row[1]
+
+
+async def test_no_statement_is_compiled(database_dsn: str, connection: Connection) -> None:
+    """Nor is anything else changed: a pooler would give the session to others."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET jit TO on")
+    database = Database(database_dsn, 4, reserved=2)
+    await database.open()
+    found = set()
+    for way in (
+        database.connection,
+        database.reserved,
+        database.transaction,
+        lambda: database.scoped(DEFAULT_TENANT),
+    ):
+        async with way() as used:
+            found.add(tuple(await used.fetchrow(_SETTINGS)))  # type: ignore[arg-type]
+    await database.close()
+    assert found == {("off", "auto")}
+    assert (await _jit(database))[1] == "on"
 
 
 async def test_a_refused_statement_leaves_nothing_open(through: Connection) -> None:

@@ -21,7 +21,7 @@ from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.metrics.gateway import GatewayMetrics
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import ActivityWriter
-from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.database import DISPATCHING, Database
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.tenant_cache import TenantCache
@@ -118,9 +118,8 @@ class GatewayHost:
     ) -> AsyncIterator[tuple[Node, GatewayAssembly, Listener, LeaseKeeper]]:
         async with AsyncExitStack() as stack:
             settings = self._settings
-            database = Database(
-                self._dsn, settings.database.connections, settings.database.direct_url
-            )
+            of = settings.database
+            database = Database(self._dsn, of.connections, of.direct_url, reserved=DISPATCHING)
             await database.open()
             stack.push_async_callback(database.close)
             inputs = NodeInputs(

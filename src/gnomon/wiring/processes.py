@@ -49,7 +49,7 @@ from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.activity.activity import PostgresActivity
-from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.database import DISPATCHING, Database, connect
 from gnomon.store.postgres.dispatch.execution_starts import execution_start
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Listener
@@ -249,7 +249,8 @@ async def joined_node(
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
-        database = Database(dsn, settings.database.connections, settings.database.direct_url)
+        of = settings.database
+        database = Database(dsn, of.connections, of.direct_url, reserved=DISPATCHING)
         await database.open()
         stack.push_async_callback(database.close)
         await PostgresInstallation(database).agree(settings.auth.enabled)

@@ -32,7 +32,12 @@ log = structlog.get_logger("gnomon.store")
 
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
+DISPATCHING = 3  # connections: a node claims while it settles, and settles beside a settlement
 _UNDO_SECONDS = 1.0
+
+# PostgreSQL compiles a statement anew each time that it believes it to be long. Of tables that were
+# never analyzed it believes so, and that takes seconds of a processor. None is as long as that.
+_NO_COMPILING = "jit = off"
 
 _within: ContextVar[float | None] = ContextVar("statements_within", default=None)
 
@@ -59,15 +64,24 @@ def _limit() -> str | None:
 class PoolerConnection(DriverConnection):
     """A connection through a pooler, which may give every transaction another server.
 
-    The driver looks up types that it meets for the first time, in statements of their own and
-    with a setting of the session changed meanwhile: without a transaction around all of them, that
-    setting stays changed on some server. Text without arguments is one round trip, and is left as
-    it is; so is what cannot run in a transaction.
+    The driver looks up types that it meets for the first time, in statements of their own: all of
+    them in one transaction with what asked for them. Text without arguments is one round trip, and
+    is left as it is, but for the settings that a transaction begins with; so is what cannot run in
+    one.
     """
+
+    _server_caps: Any
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Else the driver changes that setting of the session while it looks up a type, and would
+        # leave it so: it finds what the transaction has set.
+        self._server_caps = self._server_caps._replace(jit=False)
 
     async def execute(self, query: str, *args: Any, **options: Any) -> Any:
         if not args:
-            return await super().execute(query, **options)
+            begun = f"{query}; SET LOCAL {_NO_COMPILING}" if query.startswith("BEGIN") else query
+            return await super().execute(begun, **options)
         return await self._in_transaction(super().execute, query, *args, **options)
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
@@ -86,7 +100,7 @@ class PoolerConnection(DriverConnection):
             return await run(*args, **options)
         try:
             async with asyncio.timeout(options.pop("timeout", None)):
-                await super().execute("BEGIN")
+                await self.execute("BEGIN")
                 result = await run(*args, **options)
                 await super().execute("COMMIT")
                 return result
@@ -167,18 +181,38 @@ async def _keep(_connection: object) -> None:
     needed."""
 
 
+async def _make_ready(connection: Any) -> None:
+    """For a new connection, not behind a pooler: what is set stays with it."""
+    await know_arrays(connection)
+    await connection.execute(f"SET {_NO_COMPILING}")
+
+
+async def _make_ready_to_dispatch(connection: Any) -> None:
+    """The same for one that claims and settlements are sent on. PostgreSQL would plan each of their
+    statements five times by the values it is given, and then once without: they have one possible
+    plan."""
+    await know_arrays(connection)
+    await connection.execute(f"SET {_NO_COMPILING}; SET plan_cache_mode = force_generic_plan")
+
+
 class Database:
-    """The pool of one process. Statements are named by their file.
+    """The connections of one process. Statements are named by their file.
 
     `direct` is the way to the same database that no pooler is in, if it is another one: for what
-    needs a session, or must not wait for others.
+    needs a session, or must not wait for others. `reserved` of the `size` connections, and no more
+    than half of them, are for claims and settlements.
     """
 
-    def __init__(self, dsn: str, size: int, direct: str | None = None) -> None:
+    def __init__(
+        self, dsn: str, size: int, direct: str | None = None, *, reserved: int = 0
+    ) -> None:
         self.dsn = dsn
         self.direct = direct or dsn
         self._size = size
+        self._reserved = min(reserved, size // 2)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._reserve: asyncpg.Pool[asyncpg.Record] | None = None
+        self._drawn = 0  # those of the reserve that are asked for or in use
         self._waiting = 0  # who have asked for a connection, and have none yet
 
     async def open(self, *, quiet: bool = False) -> None:
@@ -193,27 +227,44 @@ class Database:
             connection = found.pop() if found else await asyncpg.connect(*args, **options)
             return connection
 
+        # A pooler takes no settings of a session, and nothing stays prepared behind it.
+        reserved = 0 if pooled else self._reserved
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
-                max_size=self._size,
+                max_size=self._size - reserved,
                 connect=next_connection,
-                init=know_arrays,
+                init=know_arrays if pooled else _make_ready,
                 reset=_keep,
                 **_OPTIONS,
                 **(_THROUGH_POOLER if pooled else {}),
             )
+            if reserved:
+                self._reserve = await asyncpg.create_pool(
+                    self.dsn,
+                    min_size=1,
+                    max_size=reserved,
+                    # A settlement must not wait for a connection that a full server refuses.
+                    max_inactive_connection_lifetime=0.0,  # never closed for being idle
+                    init=_make_ready_to_dispatch,
+                    reset=_keep,
+                    **_OPTIONS,
+                )
 
     async def close(self) -> None:
-        if self._pool is None:
-            return
-        pool, self._pool = self._pool, None
+        pools = self._pools()
+        self._pool = self._reserve = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await pool.close()
+                for pool in pools:
+                    await pool.close()
         except DRIVER_ERRORS:
-            pool.terminate()
+            for pool in pools:
+                pool.terminate()
+
+    def _pools(self) -> list["asyncpg.Pool[asyncpg.Record]"]:
+        return [pool for pool in (self._pool, self._reserve) if pool is not None]
 
     def connection(self) -> AbstractAsyncContextManager["Connection"]:
         """A pooled connection; each statement on it is its own transaction, except where they
@@ -229,8 +280,26 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator["Connection"]:
-        pool = self._pool
+    async def reserved(self) -> AsyncIterator["Connection"]:
+        """A connection for claims and settlements: one of the reserve while one is free, and else
+        as `connection`. A new connection costs PostgreSQL 15 ms for its first claim and
+        settlement, so few are to have them."""
+        if self._reserve is None or self._drawn == self._reserved:
+            async with self.connection() as connection:
+                yield connection
+            return
+        self._drawn += 1
+        try:
+            async with self._acquired(self._reserve) as connection:
+                yield connection
+        finally:
+            self._drawn -= 1
+
+    @asynccontextmanager
+    async def _acquired(
+        self, pool: "asyncpg.Pool[asyncpg.Record] | None" = None
+    ) -> AsyncIterator["Connection"]:
+        pool = self._pool if pool is None else pool
         assert pool is not None, "the database is not open"
         with translated():
             self._waiting += 1
@@ -262,9 +331,8 @@ class Database:
 
     def use(self) -> PoolUse:
         """How the connections are used now."""
-        if self._pool is None:
-            return PoolUse(0, 0, self._size, self._waiting)
-        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        pools = self._pools()
+        size, idle = sum(p.get_size() for p in pools), sum(p.get_idle_size() for p in pools)
         return PoolUse(size - idle, idle, self._size, self._waiting)
 
     async def fetch(self, name: str, *args: Any) -> list[asyncpg.Record]:

@@ -173,7 +173,7 @@ class PostgresDispatch:
         sessions: Sequence[UUID] = (),
         early: float = 0.0,
     ) -> Claim:
-        async with self._database.connection() as connection:
+        async with self._database.reserved() as connection:
             return await claim(
                 connection, incarnation, keys, self._grace, flows, sessions, early=early
             )
@@ -238,7 +238,8 @@ class PostgresDispatch:
             *(_NO_TAKER if taker is None else self._taker_columns(taker)),
         )
         if connection is None:
-            rows = await self._database.fetch("settle", *columns)
+            async with self._database.reserved() as own:
+                rows = await own.fetch(query("settle"), *columns)
         else:
             rows = await connection.fetch(query("settle"), *columns)
         settled: list[Settled] = []

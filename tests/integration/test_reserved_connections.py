@@ -1,0 +1,116 @@
+"""The connections that a node keeps for claims and settlements."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+
+import pytest
+from tests.integration.nodes import call_of, running_node
+from tests.integration.support import Connection, database_now, end_of, joined, settlement, store
+
+from gnomon.model.tasks.task import Submission
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+
+_PLANS = """
+SELECT sum(generic_plans)::int AS generic, sum(custom_plans)::int AS custom
+FROM pg_prepared_statements
+WHERE statement LIKE '-- Take the chosen%' OR statement LIKE '-- Write the outcomes%'
+"""
+_PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture
+async def now(connection: Connection) -> datetime:
+    return await database_now(connection)
+
+
+@asynccontextmanager
+async def reserving(dsn: str, size: int, reserved: int) -> AsyncIterator[Database]:
+    database = Database(dsn, size, reserved=reserved)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def calls(now: datetime, count: int) -> list[Submission]:
+    return [call_of(now, "echo")[1] for _ in range(count)]
+
+
+async def test_claims_and_settlements_are_planned_without_their_values(
+    database_dsn: str, now: datetime
+) -> None:
+    async with reserving(database_dsn, 4, 1) as database:
+        dispatch, node = PostgresDispatch(database, 10.0), await joined(database)
+        for _ in range(3):
+            keys = await store(database, *calls(now, 2))
+            claimed = (await dispatch.claim(node, keys)).deliveries
+            assert len(await dispatch.settle([settlement(d) for d in claimed])) == 2
+        async with database.reserved() as connection:
+            plans = await connection.fetchrow(_PLANS)
+    assert plans is not None
+    assert (plans["generic"], plans["custom"]) == (6, 0)
+
+
+async def test_other_statements_have_plans_by_their_values(database_dsn: str) -> None:
+    async with reserving(database_dsn, 4, 2) as database, database.connection() as connection:
+        assert await connection.fetchval("SHOW plan_cache_mode") == "auto"
+
+
+async def test_no_statement_is_compiled(database_dsn: str, connection: Connection) -> None:
+    """A server of one's own has that switched on, as a rule."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET jit TO on")
+    async with reserving(database_dsn, 4, 2) as database:
+        for way in (database.connection, database.reserved, database.transaction):
+            async with way() as used:
+                assert await used.fetchval("SHOW jit") == "off"
+
+
+async def test_they_are_free_while_all_others_are_in_use(database_dsn: str) -> None:
+    async with reserving(database_dsn, 4, 2) as database, AsyncExitStack() as held:
+        for _ in range(2):
+            await held.enter_async_context(database.connection())
+        async with asyncio.timeout(3), database.reserved() as connection:
+            assert await connection.fetchval("SHOW plan_cache_mode") == "force_generic_plan"
+        assert database.use().limit == 4
+
+
+async def test_beyond_them_any_other_is_taken_and_no_more_than_there_may_be(
+    database_dsn: str,
+) -> None:
+    async with reserving(database_dsn, 5, 2) as database:
+        async with AsyncExitStack() as held:
+            found = [await held.enter_async_context(database.reserved()) for _ in range(5)]
+            pids = [await connection.fetchval(_PID) for connection in found]
+            assert len(set(pids)) == 5
+            assert database.use()[:3] == (5, 0, 5)
+        async with database.reserved() as connection:
+            assert await connection.fetchval(_PID) in pids[:2]
+
+
+async def test_half_of_all_are_reserved_at_the_most(
+    database_dsn: str, connection: Connection
+) -> None:
+    async with reserving(database_dsn, 1, 3) as database, database.reserved() as only:
+        assert await only.fetchval("SHOW plan_cache_mode") == "auto"
+        assert database.use()[:3] == (1, 0, 1)
+
+
+async def test_a_node_settles_on_them(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    """Each session that settles has counters of its own."""
+    async with running_node(database_dsn):
+        for key in await store(database, *calls(now, 20)):
+            await end_of(connection, key)
+        pids = await connection.fetch(
+            """
+            SELECT DISTINCT session AS pid FROM gnomon.usage
+            WHERE executions > 0 AND day = (gnomon.now() AT TIME ZONE 'UTC')::date
+            """
+        )
+    assert 1 <= len(pids) <= 2  # half of the four that it has
