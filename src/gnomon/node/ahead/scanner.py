@@ -122,7 +122,6 @@ class Scanner:
         if room <= 0:
             return 0
         own = self._surely_own(entries)
-        self._claimed.difference_update([e.key for e in own] if self._claimed else ())
         if room > self._reserve:
             return self._agenda.add(own, due=due)
         few = self._backlog.each
@@ -246,9 +245,9 @@ class Scanner:
     async def _begin(self) -> None:
         """All that can be seen from now on is ahead of the cursors: as if a repair had read it."""
         asked_at = self._clock.monotonic()
+        self._reach.looking_everywhere(asked_at)
         writers, now = await self._store.open_writers()
         self._clock.observe(now, asked_at)
-        self._reach.looking_everywhere(asked_at)
         self._reach.done(writers, now)
         self._untouched = False
 
