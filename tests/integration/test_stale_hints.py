@@ -9,13 +9,14 @@ from uuid import UUID
 from tests.integration.dispatching import Parts
 from tests.integration.support import Connection, database_now, joined, store, submission
 
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_id
 from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.fleet.pool import everything_in
 from gnomon.model.fleet.shard import SHARDS
 from gnomon.model.outcomes.quarantine import ALONE_FROM
 from gnomon.model.targets.target import Target
 from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
@@ -205,3 +206,21 @@ async def test_what_waits_again_after_a_claim_is_found_by_the_next_look(
     await connection.execute("UPDATE gnomon.task SET state = 0, fence = fence + 1, node = NULL")
     await stage.look()
     assert await stage.claimed() == 1
+
+
+async def test_what_is_claimed_during_a_long_look_is_kept_up_to_the_size_of_the_agenda(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    now = await database_now(connection)
+
+    async def many() -> None:
+        for _ in range(50):
+            stage.scanner.claimed([TaskKey(TENANT, new_id(now)) for _ in range(10)])
+
+    stage.store.meanwhile = many
+    await stage.scanner.repair()
+    assert len(stage.scanner._claimed) == 100, "as many as the agenda holds"
+    stage.store.meanwhile = None
+    await stage.scanner.repair()
+    assert not stage.scanner._claimed

@@ -62,6 +62,7 @@ class Scanner:
         self._horizon = timedelta(seconds=settings.horizon_seconds)
         # The forward scan leaves a quarter of the window to hints, repairs and the flows of a
         # backlog, so that no backlog can shut out what comes in now.
+        self._window = settings.window
         self._forward_window = settings.window * 3 // 4
         self._reserve = max(1, settings.window // 8)
         self._backlog = Backlog(store, agenda, clock, self._reserve)
@@ -129,8 +130,9 @@ class Scanner:
         return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
 
     def claimed(self, keys: Collection[TaskKey]) -> None:
-        """These have left the agenda; whoever reads just now may not know it."""
-        if self._reading.locked():
+        """These have left the agenda; whoever reads just now may not know it. Beyond the size of
+        the agenda they are not kept: they are then chosen once more, and not claimed."""
+        if self._reading.locked() and len(self._claimed) < self._window:
             self._claimed.update(keys)
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
