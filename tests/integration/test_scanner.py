@@ -362,3 +362,34 @@ async def test_a_writer_that_stays_open_is_not_read_for_until_it_ends(
     assert agenda.knows(key)
     await scanner.repair()
     assert min(store.since) > hour_later - timedelta(minutes=1)  # and then no more
+
+
+async def test_the_first_repair_reads_nothing_again_that_was_there_before_the_first_scan(
+    database: Database, database_dsn: str, connection: Connection, clock: SystemClock
+) -> None:
+    """A node that starts on a backlog reads it once; what is committed meanwhile it finds."""
+    await turned_clock.install(connection)
+    await spread(database, await database_now(connection), 300, -100.0)
+    scanning = Scanning(database, clock)
+    late = await connected(database_dsn)
+    try:
+        async with late.transaction():
+            key = await _stored_by(late)
+            await turned_clock.turn(connection, 20.0)
+            assert (await scanning.scanner.forward()).new == 300
+            assert (await scanning.scanner.repair()).read == 0
+    finally:
+        await late.close()
+    assert (await scanning.scanner.repair()).new == 1
+    assert key in scanning.take()
+
+
+async def _stored_by(late: Connection) -> TaskKey:
+    """A task that is due now, in a transaction that stays open."""
+    key = TaskKey("plain", new_id(await database_now(late)))
+    await late.execute(
+        "INSERT INTO gnomon.task (tenant_id, id, task_type, target) VALUES ($1, $2, 'plain', '{}')",
+        key.tenant_id,
+        key.id,
+    )
+    return key

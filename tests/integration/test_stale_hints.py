@@ -2,18 +2,21 @@
 of one that was changed while it was due. They take nothing from what runs, and hold nothing."""
 
 import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
 from tests.integration.dispatching import Parts
 from tests.integration.support import Connection, database_now, joined, store, submission
 
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_id
 from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.fleet.pool import everything_in
 from gnomon.model.fleet.shard import SHARDS
 from gnomon.model.outcomes.quarantine import ALONE_FROM
 from gnomon.model.targets.target import Target
 from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
@@ -33,13 +36,25 @@ from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 TENANT = "default"
 
 
+class Overtaken(PostgresDispatch):
+    """Something may happen between a look at what waits and its answer."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def repair(self, *args: Any) -> list[Entry]:
+        entries = await super().repair(*args)
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return entries
+
+
 class Stage:
     """A dispatcher by hand, where a tenant may hold two of four slots, and all share
     one place."""
 
     def __init__(self, database: Database, node: UUID) -> None:
         clock = SystemClock(time.monotonic)
-        dispatch = PostgresDispatch(database, 10.0)
+        dispatch = self.store = Overtaken(database, 10.0)
         lease = Lease(node, 3600.0)
         lease.renewed(clock.monotonic())
         self.clock = clock
@@ -154,3 +169,58 @@ async def test_a_task_that_is_found_twice_is_stolen_with_one_slot(
     assert (await stage.dispatcher.steal(twice)).claimed == 1
     stage.claims.settled([Report(await stage.pipe.receive())])
     assert stage.free() == 2
+
+
+async def test_what_is_claimed_while_it_is_read_is_not_taken_for_waiting(
+    database: Database, connection: Connection
+) -> None:
+    """The look began before the claim: what it saw is over. Taken in, it would be chosen and not
+    claimed; and so many at once look like theft, for which all that is known is forgotten."""
+    stage = Stage(database, await joined(database))
+    await store(database, submission(await database_now(connection)))
+    await stage.look()
+    claims: list[int] = []
+
+    async def claimed() -> None:
+        claims.append(await stage.claimed())
+
+    stage.store.meanwhile = claimed
+    stage.scanner.look_everywhere()
+    found = await stage.scanner.repair()
+    assert (found.read, found.new, claims) == (1, 0, [1])
+    assert (await stage.dispatcher.run_once()).chosen == 0
+
+
+async def test_what_waits_again_after_a_claim_is_found_by_the_next_look(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    await store(database, submission(await database_now(connection)))
+    await stage.look()
+    stage.store.meanwhile = stage.claimed
+    stage.scanner.look_everywhere()
+    await stage.scanner.repair()
+    stage.store.meanwhile = None
+    report = Report(await stage.pipe.receive())
+    stage.claims.settled([report])
+    await connection.execute("UPDATE gnomon.task SET state = 0, fence = fence + 1, node = NULL")
+    await stage.look()
+    assert await stage.claimed() == 1
+
+
+async def test_what_is_claimed_during_a_long_look_is_kept_up_to_the_size_of_the_agenda(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    now = await database_now(connection)
+
+    async def many() -> None:
+        for _ in range(50):
+            stage.scanner.claimed([TaskKey(TENANT, new_id(now)) for _ in range(10)])
+
+    stage.store.meanwhile = many
+    await stage.scanner.repair()
+    assert len(stage.scanner._claimed) == 100, "as many as the agenda holds"
+    stage.store.meanwhile = None
+    await stage.scanner.repair()
+    assert not stage.scanner._claimed

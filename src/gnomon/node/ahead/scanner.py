@@ -9,7 +9,8 @@ more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -19,6 +20,7 @@ from gnomon.clock import Clock
 from gnomon.model.fleet.pool import EVERYTHING, Territory, Work
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
@@ -60,6 +62,7 @@ class Scanner:
         self._horizon = timedelta(seconds=settings.horizon_seconds)
         # The forward scan leaves a quarter of the window to hints, repairs and the flows of a
         # backlog, so that no backlog can shut out what comes in now.
+        self._window = settings.window
         self._forward_window = settings.window * 3 // 4
         self._reserve = max(1, settings.window // 8)
         self._backlog = Backlog(store, agenda, clock, self._reserve)
@@ -70,9 +73,12 @@ class Scanner:
         self._flows = FlowBook() if flows is None else flows
         self._unsure = unsure  # called where a hint may or may not be for this node
         self._reach = Reach()
+        self._untouched = False  # nothing was ever read, so there is nothing to be repaired
         self._dropped = False  # something that was read before, since the last look everywhere
         self.behind = True  # more is due than was read
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
+        # Since the reader has begun: it may have seen these as they were before.
+        self._claimed: set[TaskKey] = set()
 
     def own(self, territory: Territory) -> None:
         """Serve this from now on; shards that are new, or hold more, are read from their
@@ -95,6 +101,7 @@ class Scanner:
         self.behind = True
         self._agenda.retain(self.own_of)
         self._backlog.reset()
+        self._untouched = not before.shards
         # A node that leaves releases what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 
@@ -121,6 +128,12 @@ class Scanner:
         few = self._backlog.each
         waiting = self._agenda.waiting
         return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
+
+    def claimed(self, keys: Collection[TaskKey]) -> None:
+        """These have left the agenda; whoever reads just now may not know it. Beyond the size of
+        the agenda they are not kept: they are then chosen once more, and not claimed."""
+        if self._reading.locked() and len(self._claimed) < self._window:
+            self._claimed.update(keys)
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
         """Entries of the work that this node owns, as far as is known of their flows."""
@@ -185,7 +198,7 @@ class Scanner:
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
-        async with self._reading:
+        async with self._begin_to_read():
             self._make_room()
             result, all_read = await self._forward()
             self.behind = not all_read or self._dropped
@@ -214,6 +227,8 @@ class Scanner:
         # A handful of entries is not worth a probe of every shard.
         if room < self._forward_window // 8:
             return ScanResult(), False
+        if self._untouched:
+            await self._begin()
         until = self._clock.now() + self._horizon
         each = max(1, min(room, _AT_ONCE) // len(cursors))
         entries = await self._store.scan(cursors, until, each, self.territory)
@@ -229,10 +244,25 @@ class Scanner:
                 self._cursors[cursor.shard] = Cursor(cursor.shard, until, HIGHEST_ID)
         return self._take_in(entries), all_read
 
+    async def _begin(self) -> None:
+        """All that can be seen from now on is ahead of the cursors: as if a repair had read it."""
+        asked_at = self._clock.monotonic()
+        self._reach.looking_everywhere(asked_at)
+        writers, now = await self._store.open_writers()
+        self._clock.observe(now, asked_at)
+        self._reach.done(writers, now)
+        self._untouched = False
+
     async def repair(self) -> ScanResult:
         """Read again what lies shortly behind the cursors; now and then, all that lies there."""
-        async with self._reading:
+        async with self._begin_to_read():
             return await self._repair()
+
+    @asynccontextmanager
+    async def _begin_to_read(self) -> AsyncIterator[None]:
+        async with self._reading:
+            self._claimed.clear()
+            yield
 
     async def _repair(self) -> ScanResult:
         cursors = list(self._cursors.values())
@@ -286,6 +316,8 @@ class Scanner:
 
     def _take_in(self, entries: list[Entry]) -> ScanResult:
         own = self.own_of(entries)  # what is served may have changed while they were read
+        if not self._claimed.isdisjoint([e.key for e in own]):
+            own = [e for e in own if e.key not in self._claimed]
         # Shards come one after the other; time must not.
         own.sort(key=_DUE_AT)
         return ScanResult(read=len(entries), new=self._agenda.add(own))

@@ -62,6 +62,7 @@ class Requeue:
         """These were claimed: others have not been stealing all of it."""
         self._missed = 0
         self.forget(keys)
+        self._scanner.claimed(keys)
 
     def later(self, entry: Entry, seconds: float) -> None:
         """Look at it after a while."""
