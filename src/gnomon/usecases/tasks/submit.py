@@ -116,8 +116,10 @@ def submission_of(
     check_key(asked.idempotency_key)
     check_type(by, asked.task_type)
     task_id = new_id(now)
-    execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
-    due_at = latest = max(execute_at, now)
+    execute_at = due_at = latest = now
+    if asked.execute_at is not None or asked.delay_seconds is not None:
+        execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
+        due_at = latest = max(execute_at, now)
     jitter = defaults.jitter_seconds if asked.jitter_seconds is UNSET else asked.jitter_seconds
     if jitter:
         latest = due_at + timedelta(seconds=jitter)
