@@ -24,7 +24,10 @@ from gnomon.usecases.tasks.task_requests import SubmitWithCallbacks
 
 BY = Principal(tenant_id=DEFAULT_TENANT, name="admin", roles=TENANT_ROLES)
 MOST_BYTES = 100
-SPREAD = "INSERT INTO gnomon.task_type (tenant_id, name, schema, defaults)\nVALUES ($1, 'spread', 'true', $2)"
+SPREAD = """
+INSERT INTO gnomon.task_type (tenant_id, name, schema, defaults)
+VALUES ($1, 'spread', 'true', $2)
+"""
 LATER = datetime(2190, 1, 1, tzinfo=UTC)
 PLAIN = {"task_type": "mail", "target": PythonTarget("send")}
 # Each differs from the plain one in what it is named after.

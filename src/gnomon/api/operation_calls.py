@@ -44,7 +44,7 @@ class OperationCalls:
         """The operation that is asked for, noted in the scope as Litestar does it."""
         if not _names_a_host(scope):
             return None
-        asked = scope["method"], scope["path"]
+        asked = scope["method"], scope["path"]  # type: ignore[typeddict-item]
         handler = self._found.get(asked)
         if handler is None:
             return self._look_up(scope, asked)
@@ -69,7 +69,7 @@ class OperationCalls:
 
     def _note(self, scope: Scope, handler: BaseRouteHandler) -> None:
         scope["app"] = scope["litestar_app"] = self._routes
-        scope["route_handler"] = handler
+        scope["route_handler"] = handler  # type: ignore[arg-type]
 
 
 def _names_a_host(scope: Scope) -> bool:

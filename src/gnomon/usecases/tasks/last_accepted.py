@@ -1,5 +1,5 @@
-"""Tasks of a batch that differ from the one before in nothing but their payloads, as most do: they are
-checked for that alone."""
+"""Tasks of a batch that differ from the one before in nothing but their payloads, as most do: they
+are checked for that alone."""
 
 from operator import attrgetter
 from typing import Any

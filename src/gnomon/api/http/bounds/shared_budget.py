@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Hashable
 
-
 _NOTHING = ("", 0)  # what nobody's holder has
 
 
