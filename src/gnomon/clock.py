@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from gnomon.model.ids import uuid7
+from gnomon.model.ids import uuid7, uuid7_number
 
 Chance = Callable[[], float]  # uniform in [0, 1)
 
@@ -122,6 +122,20 @@ def chance() -> float:
 def new_id(now: datetime) -> uuid.UUID:
     """A task's id: unique, and ordered by `now`."""
     return uuid7(to_micros(now) // 1000, random.getrandbits(74))
+
+
+def new_id_number(now: datetime) -> int:
+    """The same as a number."""
+    return uuid7_number(to_micros(now) // 1000, random.getrandbits(74))
+
+
+def new_id_numbers(now: datetime, count: int) -> list[int]:
+    """Such ids of one moment, in their order."""
+    first = uuid7_number(to_micros(now) // 1000, 0)
+    return [
+        first + (turn >> 12 << 80) + ((turn & 0xFFF) << 64) + random.getrandbits(62)
+        for turn in range(count)
+    ]
 
 
 def new_id_in(shard: int, now: datetime, turn: int) -> uuid.UUID:

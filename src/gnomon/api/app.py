@@ -1,6 +1,6 @@
 """The application: all routes, one handler of errors, and the context of who serves them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import cache, partial
 
 from litestar import Litestar
@@ -55,10 +55,10 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
     """The application of a process, with the pages that it shows to people."""
     routes = OperationCalls(_routes(tuple(pages)))
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         scope[CONTEXT] = context  # type: ignore[literal-required]
         keep_names_whole(scope)  # type: ignore[arg-type]
-        await routes(scope, receive, send)
+        return routes(scope, receive, send)
 
     return answer
 

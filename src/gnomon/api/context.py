@@ -15,6 +15,7 @@ from gnomon.api.http.bounds.bodies import Bodies
 from gnomon.api.http.bounds.connections import Client
 from gnomon.api.http.bounds.refusals import Refusals
 from gnomon.api.http.bounds.request_limits import RequestLimits
+from gnomon.api.http.requests.headers import headers_of
 from gnomon.clock import Clock
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.job_errors import CronJobNotFound
@@ -122,11 +123,9 @@ def context_of(request: Request) -> Context:
 
 
 def header_of(request: Request, name: bytes) -> str | None:
-    """A header by its name in lower case, without building a mapping of all of them."""
-    for key, value in request.scope["headers"]:
-        if key == name:
-            return value.decode("latin-1")
-    return None
+    """A header by its name in lower case."""
+    value = headers_of(request.scope).get(name)  # type: ignore[arg-type]
+    return None if value is None else value.decode("latin-1")
 
 
 def principal_of(request: Request) -> Principal:

@@ -12,6 +12,7 @@ from gnomon.api.auth.access import admit
 from gnomon.api.context import Request
 from gnomon.api.http.answers.problems import answer_error
 from gnomon.api.http.document.operation import JSON, operation_of
+from gnomon.api.http.requests.headers import headers_of
 
 
 class OperationCalls:
@@ -23,6 +24,8 @@ class OperationCalls:
     def __init__(self, routes: Litestar) -> None:
         self._routes = routes
         self._find = routes.asgi_router.handle_routing
+        # By method and path, of operations without names in their paths: there are only so many.
+        self._found: dict[tuple[str, str], BaseRouteHandler] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         handler = self._operation(scope)
@@ -39,24 +42,38 @@ class OperationCalls:
 
     def _operation(self, scope: Scope) -> BaseRouteHandler | None:
         """The operation that is asked for, noted in the scope as Litestar does it."""
+        if not _names_a_host(scope):
+            return None
+        asked = scope["method"], scope["path"]  # type: ignore[typeddict-item]
+        handler = self._found.get(asked)
+        if handler is None:
+            return self._look_up(scope, asked)
+        self._note(scope, handler)
+        scope["path_params"], scope["path_template"] = {}, asked[1]
+        return handler
+
+    def _look_up(self, scope: Scope, asked: tuple[str, str]) -> BaseRouteHandler | None:
         try:
-            found = self._find(path=normalize_path(scope["path"]), method=scope["method"])  # type: ignore[typeddict-item]
+            found = self._find(path=normalize_path(asked[1]), method=scope["method"])  # type: ignore[typeddict-item]
         except HTTPException:
             return None  # for no route; Litestar says which way it is wrong
         _, handler, path, names, template = found
         operation = operation_of(handler)
-        if operation is None or operation.media_type != JSON or not _names_a_host(scope):
+        if operation is None or operation.media_type != JSON:
             return None  # a stream may fail before it begins, which Litestar sees to
-        scope["app"] = scope["litestar_app"] = self._routes
-        scope["route_handler"] = handler
+        if asked[1] == path == template and not names:
+            self._found[asked] = handler
+        self._note(scope, handler)
         scope["path"], scope["path_params"], scope["path_template"] = path, names, template
         return handler
+
+    def _note(self, scope: Scope, handler: BaseRouteHandler) -> None:
+        scope["app"] = scope["litestar_app"] = self._routes
+        scope["route_handler"] = handler  # type: ignore[arg-type]
 
 
 def _names_a_host(scope: Scope) -> bool:
     """Whether it is certain that Litestar would take the header: letters, digits, dots and a port.
     It is asked about all others."""
-    for name, value in scope["headers"]:
-        if name == b"host":
-            return value.translate(None, b".:-[]").isalnum()
-    return True
+    value = headers_of(scope).get(b"host")  # type: ignore[arg-type]
+    return value is None or value.translate(None, b".:-[]").isalnum()

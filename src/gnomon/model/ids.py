@@ -15,9 +15,14 @@ _VARIANT = 0b10 << 62
 
 def uuid7(millis: int, entropy: int) -> UUID:
     """The id made at `millis` since the epoch; `entropy` fills the other 74 bits."""
+    return UUID(int=uuid7_number(millis, entropy))
+
+
+def uuid7_number(millis: int, entropy: int) -> int:
+    """The same as a number."""
     high = (entropy >> 62) & 0xFFF
     low = entropy & ((1 << 62) - 1)
-    return UUID(int=(millis & ((1 << 48) - 1)) << 80 | _VERSION | high << 64 | _VARIANT | low)
+    return (millis & ((1 << 48) - 1)) << 80 | _VERSION | high << 64 | _VARIANT | low
 
 
 def ids_with_prefix(text: str) -> tuple[UUID, UUID]:

@@ -17,6 +17,7 @@ HOST = "127.0.0.1:8080"
         "127.9.9.9:8080",
         "[::1]",
         "[::1]:80",
+        f"127.0.0.1:{'0' * 100}80",  # too long to be remembered
     ],
 )
 def test_names_of_this_machine(host: str) -> None:
@@ -27,7 +28,7 @@ def test_names_of_this_machine(host: str) -> None:
     "host",
     [None, "", "evil.example", "evil.example:8080", "localhost.evil.example", "evil.localhost",
      "127.0.0.1.nip.io", "10.0.0.1:8080", "[::2]:80", "[evil.example]", "localhost:evil", "0x7f.1",
-     "::1:", "0.0.0.0", "user@localhost"],
+     "::1:", "0.0.0.0", "user@localhost", "evil" * 100],
 )  # fmt: skip
 def test_names_that_somebody_else_decides_about(host: str | None) -> None:
     assert not names_loopback(host)

@@ -8,12 +8,13 @@ from litestar.routes import HTTPRoute
 
 from gnomon.access.grant_errors import OperatorNeeded, TenantNeeded
 from gnomon.access.principal import TENANT_ROLES, Operator, Principal, Requester, Role
+from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.http.answers.problems import RequestError, RestartNeeded
 from gnomon.api.http.bounds.connections import client_of
 from gnomon.api.http.bounds.web_pages import refusal, refusal_of_session
-from gnomon.api.http.document.operation import operation_of, page_of
+from gnomon.api.http.document.operation import Operation, PageRoute, operation_of, page_of
 from gnomon.api.http.requests.paths import read_names
 from gnomon.model.errors import RoleMissing, Unauthenticated
 from gnomon.model.fleet.room import DatabaseFull
@@ -32,23 +33,18 @@ _NEEDS_AUTHENTICATION = (
 async def admit(request: Request) -> None:
     """Authenticate the requester, and check their role. Runs before every handler."""
     read_names(request.scope)  # type: ignore[arg-type]
-    await _admit(request)
-    _check_room(request)
-
-
-def _check_room(request: Request) -> None:
-    handler = request.scope["route_handler"]
+    context, handler = context_of(request), request.scope["route_handler"]
     asked = operation_of(handler) or page_of(handler)
-    if asked is not None and asked.grows and context_of(request).directory.is_full():
+    if context.authenticator is None:
+        _admit_unauthenticated(request, asked, turned_on=context.directory.authentication)
+    else:
+        await _admit(request, context.authenticator)
+    if asked is not None and asked.grows and context.directory.is_full():
         raise DatabaseFull
 
 
-async def _admit(request: Request) -> None:
+async def _admit(request: Request, authenticator: Authenticator | TrustedCaller) -> None:
     context = context_of(request)
-    if context.authenticator is None:
-        _admit_unauthenticated(request, turned_on=context.directory.authentication)
-        return
-    authenticator = context.authenticator
     role = _role(request.scope["route_handler"])
     if role is None:
         return
@@ -121,10 +117,12 @@ def _check_role(requester: Requester, role: Role) -> None:
     raise RoleMissing(role, requester.roles)
 
 
-def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
+def _admit_unauthenticated(
+    request: Request, asked: Operation | PageRoute | None, *, turned_on: bool
+) -> None:
     """Whoever is on this machine may do everything, except for web pages, and except for what would
     still hold once authentication is on. Once it is, nobody may."""
-    role = _role(request.scope["route_handler"])
+    role = _role(request.scope["route_handler"]) if asked is None else asked.role
     if turned_on and role is not None:
         raise RestartNeeded
     detail = refusal(
@@ -135,7 +133,6 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     )
     if detail is not None:
         raise RequestError(403, detail)
-    asked = operation_of(request.scope["route_handler"]) or page_of(request.scope["route_handler"])
     if asked is not None and asked.needs_authentication:
         raise RequestError(403, _NEEDS_AUTHENTICATION)
     request.scope["auth"] = _LOCAL_OPERATOR if role is Role.OPERATOR else _LOCAL

@@ -71,6 +71,8 @@ class AllowList(msgspec.Struct, frozen=True):
         return self.functions is not None or self.hosts is not None
 
     def allows(self, target: Target) -> bool:
+        if self.functions is None and self.hosts is None:
+            return True
         match target:
             case HttpTarget():
                 return self.hosts is None or _allows_url(self.hosts, target.url)

@@ -6,6 +6,7 @@ other files.
 
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -89,10 +90,11 @@ class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 def template_fields(template: TaskTemplate) -> dict[str, Any]:
     """The fields of a template by name, to make another kind of template of them."""
-    return {name: getattr(template, name) for name in TEMPLATE_FIELDS}
+    return dict(zip(TEMPLATE_FIELDS, _template_values(template), strict=True))
 
 
 TEMPLATE_FIELDS = TaskTemplate.__struct_fields__
+_template_values = attrgetter(*TEMPLATE_FIELDS)
 
 
 class Submission(TaskTemplate, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from gnomon.model.tasks.task import (
 )
 
 
-class TypeDefaults(msgspec.Struct, frozen=True, kw_only=True):
+class TypeDefaults(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """The value of every field that can be left out: as the task type says, or else built in."""
 
     priority: Priority = Priority.MEDIUM

@@ -1,7 +1,7 @@
 """Stores submissions that arrive together in one commit.
 
-While one insert is in progress, the next submissions gather. So the batch grows with the load, and
-a single submission never waits for others.
+While one insert is in progress, the next submissions gather. So the batch grows with the load. A
+single submission waits for others only while their commit is under way, and not for long.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ MOST_WAITING = 10_000
 MOST_WAITING_BYTES = 64 * 1024 * 1024
 MOST_TOGETHER = 1_000
 MOST_TOGETHER_BYTES = 8 * 1024 * 1024
-WRITERS = 2  # the second gathers and sends while the first waits for the disk
+WRITERS = 2  # the second gathers and sends while the first waits for the disk,
+WORTH_A_COMMIT = 32  # but not for fewer: a commit costs both sides as much as dozens of its tasks.
+PATIENCE_SECONDS = 0.005  # Then it does so for any: the first may be held up
 
 
 class _Waiting(msgspec.Struct, frozen=True, eq=False):
@@ -59,13 +61,16 @@ class SubmissionBatcher:
     gathers there.
     """
 
-    def __init__(self, store: PostgresTasks) -> None:
+    def __init__(self, store: PostgresTasks, patience: float = PATIENCE_SECONDS) -> None:
         self._store = store
+        self._patience = patience
         self._waiting: deque[_Waiting] = deque()
         self._held: dict[str, deque[_Waiting]] = {}  # by tenant, while others hold its quotas
         self._number = 0  # of submissions in both
         self._bytes = 0
-        self._filled = asyncio.Event()
+        self._writing = 0  # writers that are waiting for PostgreSQL
+        self._filled = asyncio.Event()  # there is enough for another commit
+        self._hurry: asyncio.TimerHandle | None = None  # when few will do
 
     def submit(self, new: NewTask) -> "asyncio.Future[Receipt]":
         """The receipt, once the task is committed; or QuotaExceeded, IdempotencyConflict. Raises
@@ -73,12 +78,16 @@ class SubmissionBatcher:
         part = SHED_FROM[new.submission.priority]
         if self._number >= part * MOST_WAITING or self._bytes >= part * MOST_WAITING_BYTES:
             raise Overloaded("too many submissions wait to be stored; slow down")
-        told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Receipt] = loop.create_future()
         size = len(new.submission.payload or b"")
         self._waiting.append(_Waiting(new, told, size))
         self._number += 1
         self._bytes += size
-        self._filled.set()
+        if not self._writing or len(self._waiting) >= WORTH_A_COMMIT:
+            self._filled.set()
+        elif self._hurry is None:
+            self._hurry = loop.call_later(self._patience, self._filled.set)
         return told
 
     async def run(self) -> None:
@@ -96,10 +105,24 @@ class SubmissionBatcher:
             gathered = self._gather(self._waiting)
             if not self._waiting:
                 self._filled.clear()
+                self._take_time()
             if self._held:
                 gathered = [waiting for waiting in gathered if not self._hold(waiting)]
-            if gathered:
+            if not gathered:
+                continue
+            self._writing += 1
+            try:
                 await self._store_together(group, gathered)
+            finally:
+                self._writing -= 1
+            if self._waiting:
+                self._filled.set()
+
+    def _take_time(self) -> None:
+        """Nobody waits."""
+        if self._hurry is not None:
+            self._hurry.cancel()
+            self._hurry = None
 
     def _gather(self, line: deque[_Waiting]) -> list[_Waiting]:
         gathered: list[_Waiting] = []

@@ -5,11 +5,11 @@ the key and the answer to be replayed in between (`NewTask`).
 """
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 
 from gnomon.access.principal import Principal
-from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
 from gnomon.model.fleet.crowding import LaneCrowded
 from gnomon.model.targets.target import WorkflowTarget
@@ -18,6 +18,7 @@ from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.task import Submission
 from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.store.ports.work.tasks import Once
+from gnomon.store.postgres.tasks.new_ids import new_task_id
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_type
 from gnomon.usecases.checks.crowd_check import check_crowd
@@ -86,16 +87,19 @@ def allowed(
     now: datetime,
     key: str | None,
     origin: Origin | None = None,
+    task_id: UUID | None = None,
 ) -> Submission:
-    """The task to store, if it passes all checks but that of its payload's schema. Raises
-    InvalidTask, with the place."""
+    """The task to store, if it passes all checks but that of its payload's schema. `task_id`: its
+    id, where others are submitted with it. Raises InvalidTask, with the place."""
     tenant_id = by.tenant_id
     if isinstance(asked.target, WorkflowTarget):
         detail = "only cron jobs have a workflow as their target; start a run of it instead"
         raise InvalidTask(detail, "/target")
     check_target(rules.guards.of(tenant_id), asked)
     defaults = rules.directory.defaults(tenant_id, asked.task_type)
-    submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults, origin)
+    submission = submission_of(
+        asked, by, now, key, rules.max_payload_bytes, defaults, origin, task_id
+    )
     check_allowed(rules.directory.tenant(tenant_id).allow, by, submission.target, asked)
     check_connection(rules.queues, tenant_id, submission.target, asked)
     check_payload(submission.payload, rules.directory.quotas(tenant_id))
@@ -110,14 +114,17 @@ def submission_of(
     most_bytes: int,
     defaults: TypeDefaults = BUILT_IN,
     origin: Origin | None = None,
+    task_id: UUID | None = None,
 ) -> Submission:
     """The task that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
     check_key(asked.idempotency_key)
     check_type(by, asked.task_type)
-    task_id = new_id(now)
-    execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
-    due_at = latest = max(execute_at, now)
+    task_id = task_id or new_task_id(now)
+    execute_at = due_at = latest = now
+    if asked.execute_at is not None or asked.delay_seconds is not None:
+        execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
+        due_at = latest = max(execute_at, now)
     jitter = defaults.jitter_seconds if asked.jitter_seconds is UNSET else asked.jitter_seconds
     if jitter:
         latest = due_at + timedelta(seconds=jitter)

@@ -11,9 +11,11 @@ from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.work.tasks import MOST_CHECK_STEPS, NewTask, Receipt
 from gnomon.store.ports.work.workflows import NewWorkflowRun
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.store.postgres.tasks.new_ids import new_task_ids
 from gnomon.usecases.checks.crowd_check import check_crowd
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.last_accepted import LastAccepted
 from gnomon.usecases.tasks.submit import allowed, check_own
 from gnomon.usecases.tasks.task_requests import (
     MOST_TASKS_A_BATCH,
@@ -41,13 +43,18 @@ def accept_all(
     Raises InvalidTask, with the place, and LaneCrowded. Thousands of tasks take a while: run it in
     a thread."""
     work = more = 0
+    now = rules.clock.now()  # one for all: they are submitted together
+    ids, last = new_task_ids(now, len(tasks)), LastAccepted(rules, by)
     for index, asked in enumerate(tasks):
         if index in known:
             yield None
             continue
         try:
-            now = rules.clock.now()
-            submission = allowed(rules, by, asked, now, asked.idempotency_key, origin)
+            submission = last.again(asked, ids[index])
+            if submission is None:
+                key = asked.idempotency_key
+                submission = allowed(rules, by, asked, now, key, origin, ids[index])
+                last.note(asked, submission)
             check_crowd(rules.directory, submission, now)
             work += check_schema_in_thread(rules, by.tenant_id, asked.task_type, submission.payload)
             run = None

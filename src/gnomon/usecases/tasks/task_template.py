@@ -1,6 +1,7 @@
 """The task template in a request, with every default filled in and every value checked."""
 
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
 from gnomon.model.tasks.priority import Lane
-from gnomon.model.tasks.task import TEMPLATE_FIELDS
+from gnomon.model.tasks.task import TEMPLATE_FIELDS, TaskTemplate
 from gnomon.model.tasks.type_defaults import TypeDefaults
 from gnomon.model.text import is_line
 from gnomon.usecases.checks.text_check import check_line
@@ -18,16 +19,36 @@ UNSET = msgspec.UNSET
 
 _NULL = b"null"
 _T = TypeVar("_T")
+# The fields of a template that a request may leave out.
+_OPTIONAL = tuple(name for name in TEMPLATE_FIELDS if name not in ("task_type", "target"))
+_asked_of = attrgetter(*_OPTIONAL)
+_NONE_ASKED = (UNSET,) * len(_OPTIONAL)
+_BUILT_IN = {each.name: each.default for each in msgspec.structs.fields(TaskTemplate)}
 
 
 def template_of(asked: TemplateBody, defaults: TypeDefaults) -> dict[str, Any]:
-    """The fields of a TaskTemplate by name. Raises InvalidTask, with the place."""
-    target = called_of(asked)
+    """The fields of a TaskTemplate by name; one that is missing has its default. Raises
+    InvalidTask, with the place."""
+    fields: dict[str, Any] = {"task_type": asked.task_type, "target": called_of(asked)}
+    if _asked_of(asked) == _NONE_ASKED:  # as most requests are
+        fields.update(_left_out(defaults))
+    else:
+        fields.update(_filled_in(asked, defaults))
+    return fields
+
+
+@lru_cache(1024)
+def _left_out(defaults: TypeDefaults) -> dict[str, Any]:
+    """The fields of a request that has none of them, where they are not as built in."""
+    fields = _filled_in(TemplateBody(task_type=""), defaults)
+    return {name: value for name, value in fields.items() if value != _BUILT_IN[name]}
+
+
+def _filled_in(asked: TemplateBody, defaults: TypeDefaults) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for name in TEMPLATE_FIELDS:
+    for name in _OPTIONAL:
         value = getattr(asked, name)
         fields[name] = getattr(defaults, name) if value is UNSET else value
-    fields["target"] = target
     fields["priority"] = Lane[fields["priority"]]
     fields["tags"] = _distinct(fields["tags"])
     if asked.retry_policy is UNSET:
@@ -108,10 +129,12 @@ def payload_of(
 def check_text(asked: TemplateBody | TemplatePatch) -> None:
     """Raises InvalidTask, with the place, for text and targets that cannot be used."""
     for name, pointer in _lines(type(asked)):
-        check_line(getattr(asked, name), pointer)
+        text = getattr(asked, name)
+        if text:  # neither left out, nor null, nor empty
+            check_line(text, pointer)
     check_tags(asked.tags)
-    target = given(asked.target)
-    if target is not None:
+    target = asked.target
+    if target is not None and target is not UNSET:
         try:
             target.check()
         except ValueError as error:

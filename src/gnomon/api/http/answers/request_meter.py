@@ -1,5 +1,7 @@
 """Counts requests by their status, and measures how long each waits for its answer."""
 
+from collections.abc import Awaitable
+
 from litestar.handlers import BaseRouteHandler
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,15 +21,15 @@ class RequestMeter:
         self._metrics = metrics
         self._clock = clock
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         began = self._clock.monotonic()
 
-        async def sent(message: Message) -> None:
+        def sent(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 self._note(scope, message["status"], self._clock.monotonic() - began)
-            await send(message)
+            return send(message)
 
-        await self._app(scope, receive, sent)
+        return self._app(scope, receive, sent)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         handler: BaseRouteHandler | None = scope.get("route_handler")

@@ -16,9 +16,14 @@ _ALWAYS: Headers = [
 ]
 
 
+_NAMES = frozenset(name for name, _ in _ALWAYS)
+
+
 def with_security(headers: Headers) -> Headers:
     """The headers of an answer, with those of these that it does not set itself."""
-    own = {name.lower() for name, _ in headers}
+    own = [name.lower() for name, _ in headers]
+    if _NAMES.isdisjoint(own):  # nearly every answer
+        return [*headers, *_ALWAYS]
     return [*headers, *(header for header in _ALWAYS if header[0] not in own)]
 
 

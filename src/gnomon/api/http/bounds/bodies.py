@@ -29,13 +29,15 @@ class Body:
     """The body of a request that is arriving, or is being answered."""
 
     __slots__ = (
-        "gave_way", "late", "paced", "paced_at", "reader", "received", "tenant_id", "total",
+        "arrives", "gave_way", "late", "paced", "paced_at", "reader", "received", "tenant_id",
+        "total",
     )  # fmt: skip
 
     def __init__(self, tenant_id: str, total: int, reader: "asyncio.Task[object] | None") -> None:
         self.tenant_id = tenant_id
         self.total = total  # as announced, or the most that it may be
         self.reader = reader  # None at the end: a cycle would keep both in memory
+        self.arrives = True  # or waits, and has a place among those that do
         self.late = False  # and so its reader was cancelled
         self.gave_way = False  # it was not late, but ended to make room for another request
         self.received = 0
@@ -195,8 +197,10 @@ class Bodies:
         body.paced, body.paced_at = body.received, self._clock.monotonic()
 
     def _arrives_no_more(self, body: Body) -> None:
-        self._arriving.pop(body, None)
-        self._places.give_back(body)
+        if body.arrives:
+            body.arrives = False
+            self._arriving.pop(body, None)
+            self._places.give_back(body)
 
     def _end(self, body: Body) -> None:
         self._arrives_no_more(body)

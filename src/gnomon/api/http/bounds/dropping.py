@@ -6,13 +6,14 @@ sent at all, so neither needs it.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from litestar.types import Message, Receive, Scope, Send
 
-from gnomon.access.client_address import Headers
 from gnomon.api.http.answers.problems import Busy
 from gnomon.api.http.bounds.bodies import BODY, NOBODY, SMALL_BYTES, Bodies
 from gnomon.api.http.bounds.refusals import Refusals
+from gnomon.api.http.requests.headers import headers_of
 
 DRAINED_BYTES = 64 * 1024 * 1024  # of a larger body the rest is not read, and the connection closed
 _MOST_DIGITS = 20  # of a size
@@ -27,7 +28,7 @@ class Dropping:
 
     def before_answer(self, scope: Scope, receive: Receive, send: Send) -> Send:
         """A `send` that first drops the body of the request if nobody has begun to read it."""
-        size = _to_drop(scope["headers"])
+        size = _to_drop(headers_of(scope))  # type: ignore[arg-type]
         if not size:
             return send
 
@@ -61,16 +62,12 @@ class Dropping:
             self._bodies.give_back(body)
 
 
-def _to_drop(headers: Headers) -> int:
+def _to_drop(headers: Mapping[bytes, bytes]) -> int:
     """Bytes to read; 0 where that is not needed, or where there are too many."""
-    size, chunked = 0, False
-    for name, value in headers:
-        if name == b"content-length":
-            size = int(value) if value.isdigit() and len(value) < _MOST_DIGITS else 0
-        elif name == b"transfer-encoding":
-            chunked = True
-        elif name == b"expect":
-            return 0
-    if chunked:
+    if b"expect" in headers:
+        return 0
+    if b"transfer-encoding" in headers:
         return DRAINED_BYTES
+    value = headers.get(b"content-length", b"")
+    size = int(value) if value.isdigit() and len(value) < _MOST_DIGITS else 0
     return size if SMALL_BYTES < size <= DRAINED_BYTES else 0

@@ -9,19 +9,20 @@ bucket, apart from keys not seen before. A session counts as the key that it was
 
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
 
 import msgspec
 import structlog
 from litestar.types import Scope
 
-from gnomon.access.client_address import NOWHERE, ClientAddresses, CountedAddress, Headers
+from gnomon.access.client_address import NOWHERE, ClientAddresses, CountedAddress
 from gnomon.access.token_buckets import TokenBuckets
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.key_cache import Recognition
 from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.http.bounds.refusals import Refusals
+from gnomon.api.http.requests.headers import headers_of
 from gnomon.clock import Clock
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.settings import ApiSettings
@@ -123,7 +124,8 @@ class RequestLimits:
         """Counts a request; returns the limit that it exceeds, if any."""
         known, key = Recognition.GOOD, None
         if self._authenticator is not None:
-            known, key = self._recognised(scope["headers"], self._authenticator)
+            found = headers_of(scope)  # type: ignore[arg-type]
+            known, key = self._recognised(found, self._authenticator)
         address = self._address(scope, known)
         excess = self._excess(address, known, key)
         if excess is None:
@@ -131,7 +133,7 @@ class RequestLimits:
         return excess
 
     def _recognised(
-        self, headers: Headers, authenticator: Authenticator | TrustedCaller
+        self, headers: Mapping[bytes, bytes], authenticator: Authenticator | TrustedCaller
     ) -> tuple[Recognition, Hashable]:
         session = None
         if (header := _value(headers, b"authorization")) is None:
@@ -161,7 +163,9 @@ class RequestLimits:
             return NOWHERE._replace(group=connection)
         host, headers = _host(scope), scope["headers"]
         peer = self.addresses.peer(host)
-        if (peer.trusted or peer.unlimited) and peer.trusted != self.addresses.says_who(headers):
+        if not peer.trusted and not peer.unlimited:
+            return peer  # the client itself
+        if peer.trusted != self.addresses.says_who(headers):
             self._tell_of_proxy(peer)
         return self.addresses.of(host, headers)
 
@@ -203,7 +207,8 @@ class RequestLimits:
             buckets.charge(caller.address.group, self._clock.monotonic(), SIGN_IN_COSTS)
 
     def _forget_session(self, scope: Scope) -> None:
-        self._sessions.pop(cookie_in(_value(scope["headers"], b"cookie")) or "", None)
+        cookie = _value(headers_of(scope), b"cookie")  # type: ignore[arg-type]
+        self._sessions.pop(cookie_in(cookie) or "", None)
 
     def begin(self, scope: Scope) -> Excess | None:
         """Counts a request as in progress until `end`; returns the limit if it exceeds that."""
@@ -272,8 +277,6 @@ def _caller(scope: Scope) -> _Caller:
     return caller
 
 
-def _value(headers: Headers, wanted: bytes) -> str | None:
-    for name, value in headers:
-        if name == wanted:
-            return value.decode("latin-1")
-    return None
+def _value(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")

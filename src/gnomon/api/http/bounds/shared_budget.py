@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Hashable
 
+_NOTHING = ("", 0)  # what nobody's holder has
+
 
 class Waiter:
     """A request for a part of the budget; `admitted` is done once it is granted."""
@@ -33,7 +35,7 @@ class SharedBudget:
 
     def of(self, holder: Hashable) -> int:
         """The amount that a holder has."""
-        return self._held.get(holder, ("", 0))[1]
+        return self._held.get(holder, _NOTHING)[1]
 
     def over_share(self, tenant_id: str, size: int) -> int:
         """By how much the tenant would exceed its share with `size` more."""
@@ -41,9 +43,14 @@ class SharedBudget:
 
     def try_take(self, holder: Hashable, tenant_id: str, size: int) -> bool:
         """Takes `size` if it is free and nobody waits; returns whether it did."""
-        if self._lines or size > self.free or self.over_share(tenant_id, size):
+        if self._lines or size > self.free:
             return False
-        self._take(holder, tenant_id, size)
+        taken = self._tenants.get(tenant_id, 0) + size
+        if taken > self._share:
+            return False
+        self.free -= size
+        self._held[holder] = tenant_id, self.of(holder) + size
+        self._tenants[tenant_id] = taken
         return True
 
     def join(self, waiter: Waiter) -> None:
@@ -65,16 +72,19 @@ class SharedBudget:
 
     def give_back(self, holder: Hashable, keep: int = 0) -> None:
         """Frees what a holder has, or all but `keep` of it. Safe for one that has nothing."""
-        tenant_id, size = self._held.pop(holder, ("", 0))
+        tenant_id, size = self._held.pop(holder, _NOTHING)
         if not size:
             return
         self.free += size
-        self._tenants[tenant_id] -= size
-        if not self._tenants[tenant_id]:
+        left = self._tenants[tenant_id] - size
+        if left:
+            self._tenants[tenant_id] = left
+        else:
             del self._tenants[tenant_id]
         if keep:
             self._take(holder, tenant_id, min(keep, size))
-        self._admit()
+        if self._lines:
+            self._admit()
 
     def _take(self, holder: Hashable, tenant_id: str, size: int) -> None:
         self.free -= size

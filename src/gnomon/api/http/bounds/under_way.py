@@ -58,16 +58,14 @@ class RequestsUnderWay:
             await self._refuse(excess, send)
         else:
             try:
-                await self._answer_if_room(client, scope, receive, send)
+                if self._has_room():
+                    await self._answer(client, scope, receive, send)
+                else:
+                    await self._refuse_busy(send)
             finally:
                 self._limits.end(scope)
 
-    async def _answer_if_room(
-        self, client: Client, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        if self._has_room():
-            await self._answer(client, scope, receive, send)
-            return
+    async def _refuse_busy(self, send: Send) -> None:
         self._limits.refused_busy()
         found = busy("too many requests are in progress; try again")
         await _send_problem(send, found, RETRY_SECONDS, _CLOSE)

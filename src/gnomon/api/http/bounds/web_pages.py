@@ -6,12 +6,14 @@ preflight (no-cors), or under a host name of the page that now resolves to 127.0
 rebinding). Headers that the browser sets, and a page cannot change, reveal such a request.
 """
 
+from functools import lru_cache
 from ipaddress import ip_address
 
 # `Sec-Fetch-Site` of requests by the API's own page, or by the user.
 _OWN_SITES = ("same-origin", "none")
 # HTTP/1.0 programs may leave out the Host header. No browser speaks it.
 _HTTP_1_0 = ("1", "1.0")
+_SHORT = 64  # characters of a Host header that is worth remembering
 
 
 def refusal(host: str | None, origin: str | None, site: str | None, version: str) -> str | None:
@@ -23,8 +25,7 @@ def refusal(host: str | None, origin: str | None, site: str | None, version: str
             f"without authentication only requests to this machine are answered, and the Host "
             f"header is {host!r}; use http://127.0.0.1, or turn authentication on"
         )
-    own = () if unnamed else (f"http://{host}", f"https://{host}")
-    if origin is not None and origin not in own:
+    if origin is not None and (unnamed or origin not in (f"http://{host}", f"https://{host}")):
         return (
             f"without authentication no page of another origin may use the API, and this request "
             f"comes from {origin!r}; turn authentication on, and let the page's server ask"
@@ -53,6 +54,11 @@ def names_loopback(host: str | None) -> bool:
     """Whether a `Host` header names this machine, and nothing that a name server could decide."""
     if host is None:
         return False
+    return _names_loopback(host) if len(host) <= _SHORT else _names_loopback.__wrapped__(host)
+
+
+@lru_cache(1024)  # clients name few hosts, and reading an address takes longer than most checks
+def _names_loopback(host: str) -> bool:
     name = _without_port(host)
     if name.lower() == "localhost":
         return True

@@ -1,6 +1,7 @@
 """The origin of what a request submits, by its headers: X-Request-ID, traceparent, tracestate."""
 
 from gnomon.api.context import Request
+from gnomon.api.http.requests.headers import headers_of
 from gnomon.model.tasks.origin import Origin, is_correlation_id, is_unsampled, origin_of, sampled
 
 REQUEST_ID = b"x-request-id"
@@ -11,8 +12,9 @@ _TELLING = frozenset((REQUEST_ID, _PARENT, _STATE))
 def requested_origin(request: Request) -> Origin | None:
     """None for most requests: they have none of the headers. A value that cannot be used is as good
     as none: whatever stands in front of the API may have put it there."""
-    told = [header for header in request.scope["headers"] if header[0] in _TELLING]
-    return _read(told) if told else None
+    if _TELLING.isdisjoint(headers_of(request.scope)):  # type: ignore[arg-type]
+        return None
+    return _read([header for header in request.scope["headers"] if header[0] in _TELLING])
 
 
 def _read(told: list[tuple[bytes, bytes]]) -> Origin | None:

@@ -21,10 +21,14 @@ $22::boolean[], $23::text[], $24::text[], $25::smallint[], $26::float8[], $27::f
 $28::json[], $29::boolean[], $30::uuid[]
 
 -- new_task_values: what is stored of them. An array of one element holds for the whole batch, an empty
--- one for no task; none is due before it is stored. Whether transitions are logged is known of those
+-- one for no task, but that of due_at, which says that tasks are due when they were asked for; none is
+-- due before it is stored. Whether transitions are logged is known of those
 -- that the API makes; for a run of a cron job (s) its type is asked now.
-id, coalesce(lane, ($3::smallint[])[1]), coalesce(delivery, ($4::smallint[])[1]), execute_at,
-greatest(due_at, (SELECT gnomon.now())), expires_at, coalesce(retries_left, ($8::integer[])[1]),
+id, coalesce(lane, ($3::smallint[])[1]), coalesce(delivery, ($4::smallint[])[1]),
+coalesce(execute_at, ($5::timestamptz[])[1]),
+greatest(
+    coalesce(due_at, ($6::timestamptz[])[1], execute_at, ($5::timestamptz[])[1]), (SELECT gnomon.now())
+), expires_at, coalesce(retries_left, ($8::integer[])[1]),
 coalesce(timeout_seconds, ($9::real[])[1]), coalesce(task_type, ($10::text[])[1]), name,
 coalesce(target, ($12::json[])[1]), retry_policy, tags, idempotency_key, created_by, retry_of,
 cron_job_id, fire_at, coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys,

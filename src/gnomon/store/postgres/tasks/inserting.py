@@ -251,13 +251,14 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
     """The first parameters of insert_tasks.sql and insert_plain_tasks.sql, in the order of
     `new_task_arrays` in task_columns.sql."""
     targets = same_or_all([s.target for s in batch])  # at the place _TARGETS
+    asked_for, due = [s.execute_at for s in batch], [s.due_at for s in batch]
     return [
         same_or_all([s.tenant_id for s in batch]),
         [s.id for s in batch],
         same_or_all([s.priority for s in batch]),
         same_or_all([DELIVERY_CODES[s.delivery] for s in batch]),
-        [s.execute_at for s in batch],
-        [s.due_at for s in batch],
+        same_or_all(asked_for),
+        [] if due == asked_for else same_or_all(due),
         _any_or_none([s.expires_at for s in batch]),
         same_or_all([s.retry_policy.max_retries for s in batch]),
         same_or_all([s.timeout_seconds for s in batch]),
