@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 
+import asyncpg
 import pytest
+from tests.conftest import connected
 from tests.integration.nodes import call_of, running_node
+from tests.integration.own_roles import as_role, login_role
 from tests.integration.support import Connection, database_now, end_of, joined, settlement, store
+from tests.waiting import eventually
 
+from gnomon.model.errors import StoreExhausted
 from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -19,6 +24,7 @@ FROM pg_prepared_statements
 WHERE statement LIKE '-- Take the chosen%' OR statement LIKE '-- Write the outcomes%'
 """
 _PID = "SELECT pg_backend_pid()"
+_OPEN_BY = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
 
 
 @pytest.fixture
@@ -98,6 +104,63 @@ async def test_half_of_all_are_reserved_at_the_most(
     async with reserving(database_dsn, 1, 3) as database, database.reserved() as only:
         assert await only.fetchval("SHOW plan_cache_mode") == "auto"
         assert database.use()[:3] == (1, 0, 1)
+
+
+async def test_they_are_there_from_the_start(database_dsn: str, connection: Connection) -> None:
+    async with reserving(database_dsn, 8, 3) as database:
+        assert database.use()[:2] == (0, 4)  # and one of the others
+
+
+@asynccontextmanager
+async def few(superuser: Connection, connections: int) -> AsyncIterator[str]:
+    """A role that may have so many connections at once."""
+    async with login_role(superuser) as role:
+        await superuser.execute(f"ALTER ROLE {role} CONNECTION LIMIT {connections}")
+        yield role
+
+
+async def test_where_they_cannot_be_had_nothing_stays_open(
+    superuser: Connection, database_dsn: str
+) -> None:
+    async with few(superuser, 2) as role:
+        database = Database(as_role(database_dsn, role), 8, reserved=3)
+        with pytest.raises(StoreExhausted):
+            await database.open()
+
+        async def none_is_open() -> bool:
+            return not await superuser.fetchval(_OPEN_BY, role)
+
+        await eventually(none_is_open)
+
+
+async def test_one_that_was_lost_and_that_a_full_server_refuses_is_done_without(
+    superuser: Connection, database_dsn: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        dsn = as_role(database_dsn, await stack.enter_async_context(few(superuser, 2)))
+        database = await stack.enter_async_context(reserving(dsn, 2, 1))
+        async with database.reserved() as lost:
+            pid = await lost.fetchval(_PID)
+
+        others: list[Connection] = []
+
+        async def its_place_is_taken() -> bool:
+            with suppress(asyncpg.TooManyConnectionsError):
+                others.append(await connected(dsn))
+            return bool(others)
+
+        async def plans() -> str:
+            async with database.reserved() as drawn:
+                return str(await drawn.fetchval("SHOW plan_cache_mode"))
+
+        async def is_back() -> bool:
+            return await plans() == "force_generic_plan"
+
+        await superuser.execute("SELECT pg_terminate_backend($1)", pid)
+        await eventually(its_place_is_taken)
+        assert await plans() == "auto"
+        await others[0].close()
+        await eventually(is_back)
 
 
 async def test_a_node_settles_on_them(

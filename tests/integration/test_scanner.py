@@ -12,7 +12,7 @@ from tests.integration.support import Connection, database_now, store, submissio
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.fairness import FairQueue
-from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.pool import Territory, everything_in
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
@@ -21,6 +21,7 @@ from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.work.writer import Writer
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.testing import turned_clock
@@ -382,6 +383,49 @@ async def test_the_first_repair_reads_nothing_again_that_was_there_before_the_fi
         await late.close()
     assert (await scanning.scanner.repair()).new == 1
     assert key in scanning.take()
+
+
+async def test_cursors_that_a_read_under_way_has_moved_are_looked_behind(
+    database: Database, clock: SystemClock
+) -> None:
+    """All that was served goes, and something else comes, while it reads for what was before."""
+
+    class Moved(Counting):
+        async def scan(self, *args: Any) -> list[Entry]:
+            entries = await super().scan(*args)
+            if not moved:
+                moved.append(True)
+                scanner.own(Territory())
+                scanner.own(everything_in(ALL))
+            return entries
+
+    moved: list[bool] = []
+    store = Moved(database)
+    scanner = Scanner(store, Agenda(FairQueue(), clock.now(), 1000), clock, NodeSettings())
+    scanner.own(everything_in(ALL))
+    for _ in range(2):
+        await scanner.forward()
+    await scanner.repair()
+    assert max(store.since) < clock.now() - timedelta(hours=1)
+
+
+async def test_what_waits_again_before_the_next_statement_is_taken_in(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """It was claimed while another statement of the same pass read."""
+
+    class Claimed(PostgresDispatch):
+        async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+            scanner.claimed(keys)
+            return await super().open_writers()
+
+    keys: list[TaskKey] = []
+    agenda = Agenda(FairQueue(), clock.now(), 1000)
+    scanner = Scanner(Claimed(database, 10.0), agenda, clock, NodeSettings())
+    scanner.own(everything_in(ALL))
+    await scanner.forward()
+    keys += await spread(database, await database_now(connection), 20, -2.0)
+    assert (await scanner.repair()).new == 20
 
 
 async def _stored_by(late: Connection) -> TaskKey:

@@ -9,8 +9,7 @@ more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.b
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -77,7 +76,7 @@ class Scanner:
         self._dropped = False  # something that was read before, since the last look everywhere
         self.behind = True  # more is due than was read
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
-        # Since the reader has begun: it may have seen these as they were before.
+        # Since the reader's statement has begun: it may have seen these as they were before.
         self._claimed: set[TaskKey] = set()
 
     def own(self, territory: Territory) -> None:
@@ -101,7 +100,8 @@ class Scanner:
         self.behind = True
         self._agenda.retain(self.own_of)
         self._backlog.reset()
-        self._untouched = not before.shards
+        # A read that is under way moves the new cursors, too.
+        self._untouched = not before.shards and not self._reading.locked()
         # A node that leaves releases what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 
@@ -198,13 +198,14 @@ class Scanner:
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
-        async with self._begin_to_read():
+        async with self._reading:
             self._make_room()
             result, all_read = await self._forward()
             self.behind = not all_read or self._dropped
             if not self.behind:
                 self._backlog.reset()
                 return result
+            self._claimed.clear()
             heads = self._take_in(await self._backlog.read(self.territory))
             return ScanResult(result.read + heads.read, result.new + heads.new)
 
@@ -231,6 +232,7 @@ class Scanner:
             await self._begin()
         until = self._clock.now() + self._horizon
         each = max(1, min(room, _AT_ONCE) // len(cursors))
+        self._claimed.clear()
         entries = await self._store.scan(cursors, until, each, self.territory)
         counts, last = _ends(entries)
         all_read = True
@@ -255,14 +257,8 @@ class Scanner:
 
     async def repair(self) -> ScanResult:
         """Read again what lies shortly behind the cursors; now and then, all that lies there."""
-        async with self._begin_to_read():
-            return await self._repair()
-
-    @asynccontextmanager
-    async def _begin_to_read(self) -> AsyncIterator[None]:
         async with self._reading:
-            self._claimed.clear()
-            yield
+            return await self._repair()
 
     async def _repair(self) -> ScanResult:
         cursors = list(self._cursors.values())
@@ -274,6 +270,7 @@ class Scanner:
         writers, now = await self._store.open_writers()
         self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
         since = self._reach.since(writers)
+        self._claimed.clear()
         if self._reach.is_everywhere(asked_at):
             entries = await self._read_everything(cursors, since, now, each)
         else:

@@ -6,7 +6,8 @@ lends a server for no longer than a transaction, every statement brings its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import structlog
 
+from gnomon.model.errors import StoreExhausted
 from gnomon.model.fleet.tenant import is_tenant_id
 from gnomon.observe.node_events import PoolUse
 from gnomon.store.postgres.array_types import know_arrays
@@ -227,30 +229,41 @@ class Database:
             connection = found.pop() if found else await asyncpg.connect(*args, **options)
             return connection
 
+        try:
+            with translated():
+                await self._fill(next_connection, pooled=pooled)
+        except BaseException:  # else what is open already would stay so
+            await self.close()
+            raise
+
+    async def _fill(
+        self, connect: Callable[..., Coroutine[Any, Any, DriverConnection]], *, pooled: bool
+    ) -> None:
         # A pooler takes no settings of a session, and nothing stays prepared behind it.
         reserved = 0 if pooled else self._reserved
-        with translated():
-            self._pool = await asyncpg.create_pool(
+        self._pool = await asyncpg.create_pool(
+            self.dsn,
+            min_size=1,
+            max_size=self._size - reserved,
+            connect=connect,
+            init=know_arrays if pooled else _make_ready,
+            reset=_keep,
+            **_OPTIONS,
+            **(_THROUGH_POOLER if pooled else {}),
+        )
+        if reserved:
+            self._reserve = await asyncpg.create_pool(
                 self.dsn,
-                min_size=1,
-                max_size=self._size - reserved,
-                connect=next_connection,
-                init=know_arrays if pooled else _make_ready,
+                # A settlement must not wait for a connection that a full server refuses: all are
+                # open from the start, and are closed neither for being idle nor for their age.
+                min_size=reserved,
+                max_size=reserved,
+                max_inactive_connection_lifetime=0.0,
+                max_queries=sys.maxsize,
+                init=_make_ready_to_dispatch,
                 reset=_keep,
                 **_OPTIONS,
-                **(_THROUGH_POOLER if pooled else {}),
             )
-            if reserved:
-                self._reserve = await asyncpg.create_pool(
-                    self.dsn,
-                    min_size=1,
-                    max_size=reserved,
-                    # A settlement must not wait for a connection that a full server refuses.
-                    max_inactive_connection_lifetime=0.0,  # never closed for being idle
-                    init=_make_ready_to_dispatch,
-                    reset=_keep,
-                    **_OPTIONS,
-                )
 
     async def close(self) -> None:
         pools = self._pools()
@@ -260,6 +273,8 @@ class Database:
                 for pool in pools:
                     await pool.close()
         except DRIVER_ERRORS:
+            pass  # they are not waited for
+        finally:
             for pool in pools:
                 pool.terminate()
 
@@ -284,29 +299,51 @@ class Database:
         """A connection for claims and settlements: one of the reserve while one is free, and else
         as `connection`. A new connection costs PostgreSQL 15 ms for its first claim and
         settlement, so few are to have them."""
-        if self._reserve is None or self._drawn == self._reserved:
+        drawn = await self._draw()
+        if drawn is None:
             async with self.connection() as connection:
                 yield connection
             return
-        self._drawn += 1
+        reserve, connection = drawn
         try:
-            async with self._acquired(self._reserve) as connection:
+            with translated():
                 yield connection
         finally:
+            try:
+                with translated():
+                    await reserve.release(connection)
+            finally:
+                self._drawn -= 1
+
+    async def _draw(self) -> "tuple[asyncpg.Pool[asyncpg.Record], Connection] | None":
+        """One of the reserve, with its pool; None: none is free, or it cannot be had."""
+        reserve = self._reserve
+        if reserve is None or self._drawn == self._reserved or _within.get() is not None:
+            return None
+        self._drawn += 1
+        try:
+            with translated():
+                return reserve, await self._taken_from(reserve)
+        except StoreExhausted:  # its connection was lost, and the server is full
             self._drawn -= 1
+            return None
+        except BaseException:
+            self._drawn -= 1
+            raise
+
+    async def _taken_from(self, pool: "asyncpg.Pool[asyncpg.Record]") -> "Connection":
+        self._waiting += 1
+        try:
+            return await pool.acquire(timeout=CONNECT_SECONDS)
+        finally:
+            self._waiting -= 1
 
     @asynccontextmanager
-    async def _acquired(
-        self, pool: "asyncpg.Pool[asyncpg.Record] | None" = None
-    ) -> AsyncIterator["Connection"]:
-        pool = self._pool if pool is None else pool
+    async def _acquired(self) -> AsyncIterator["Connection"]:
+        pool = self._pool
         assert pool is not None, "the database is not open"
         with translated():
-            self._waiting += 1
-            try:
-                connection = await pool.acquire(timeout=CONNECT_SECONDS)
-            finally:
-                self._waiting -= 1
+            connection = await self._taken_from(pool)
             try:
                 yield connection
             finally:

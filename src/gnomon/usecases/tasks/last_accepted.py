@@ -1,6 +1,7 @@
 """Tasks of a batch that differ from the one before in nothing but their payloads, as most do: they
 are checked for that alone."""
 
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from gnomon.access.principal import Principal
 from gnomon.model.tasks.task import Submission
 from gnomon.usecases.checks.quota_check import check_payload
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submit import asked_moment
 from gnomon.usecases.tasks.task_requests import SubmitWithCallbacks
 from gnomon.usecases.tasks.task_template import UNSET, payload_of
 
@@ -20,7 +22,8 @@ _but_payload = attrgetter(*(n for n in SubmitWithCallbacks.__struct_fields__ if 
 class LastAccepted:
     """The last task of a batch that passed all checks, with all that its request said."""
 
-    def __init__(self, rules: TenantRules, by: Principal) -> None:
+    def __init__(self, rules: TenantRules, by: Principal, now: datetime) -> None:
+        self._now = now
         self._most_bytes = rules.max_payload_bytes
         self._directory = rules.directory
         self._quotas = rules.directory.quotas(by.tenant_id)
@@ -33,7 +36,9 @@ class LastAccepted:
         jitter = asked.jitter_seconds
         if jitter is UNSET:
             jitter = self._directory.defaults(task.tenant_id, task.task_type).jitter_seconds
-        is_own = jitter or task.idempotency_key is not None
+        # What a type leaves to its default may have changed since.
+        moment = asked_moment(asked.execute_at, asked.delay_seconds, self._now) or self._now
+        is_own = jitter or task.execute_at != moment or task.idempotency_key is not None
         self._said, self._task = (None, None) if is_own else (_but_payload(asked), task)
 
     def again(self, asked: SubmitWithCallbacks, task_id: UUID) -> Submission | None:

@@ -44,7 +44,7 @@ def accept_all(
     a thread."""
     work = more = 0
     now = rules.clock.now()  # one for all: they are submitted together
-    ids, last = new_task_ids(now, len(tasks)), LastAccepted(rules, by)
+    ids, last = new_task_ids(now, len(tasks)), LastAccepted(rules, by, now)
     for index, asked in enumerate(tasks):
         if index in known:
             yield None

@@ -192,6 +192,8 @@ class Bodies:
 
     def _pace(self, body: Body) -> None:
         """Starts the time limit of the next part."""
+        if not body.arrives:
+            return
         self._arriving.pop(body, None)
         self._arriving[body] = None
         body.paced, body.paced_at = body.received, self._clock.monotonic()

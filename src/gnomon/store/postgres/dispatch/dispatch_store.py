@@ -184,13 +184,14 @@ class PostgresDispatch:
         return Recalls(row["now"], row["number"])
 
     async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
-        rows = await self._database.fetch(
-            "begin",
+        columns = (
             same_or_all([d.incarnation for d in claimed]),
             [d.key.tenant_id for d in claimed],
             [d.key.id for d in claimed],
             [d.fence for d in claimed],
         )
+        async with self._database.reserved() as connection:
+            rows = await connection.fetch(query("begin"), *columns)
         return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
 
     async def settle(
@@ -209,7 +210,7 @@ class PostgresDispatch:
         assert settlement.spawns is not None, "else it is settled with others"
         tenant_id, limits = settlement.key.tenant_id, self._spawning.limits
         tasks = await self._spawning.accept(tenant_id, settlement.spawns, origin)
-        async with self._database.transaction() as connection:
+        async with self._database.reserved() as connection, connection.transaction():
             entries = await spawn(connection, settlement, tasks, limits)
             if entries is None:
                 return []
