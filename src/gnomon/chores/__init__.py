@@ -8,7 +8,7 @@ the process: only a `BrokenInvariant` or a lost lease does.
 
 from gnomon.chores.isolating import isolated
 from gnomon.chores.keeping import TroubleKeeper, TroubleStore
-from gnomon.chores.service import Service, every, whenever
+from gnomon.chores.service import Service, every, one_by_one, whenever
 from gnomon.chores.supervisor import Chores
 from gnomon.chores.troubles import (
     THE_CHORE,
@@ -36,5 +36,6 @@ __all__ = [
     "every",
     "isolated",
     "jobs_in",
+    "one_by_one",
     "whenever",
 ]

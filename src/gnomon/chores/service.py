@@ -1,7 +1,7 @@
 """A chore with its pace: what is done, and what is waited for before it is done again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -19,6 +19,7 @@ class Service(msgspec.Struct, frozen=True):
     wait: Once | None = None  # None: `once` itself waits for something to do
     at_end: bool = False  # once more when the process ends
     yields: bool = False  # to others, while PostgreSQL has more to do than it can
+    begins_after: float = 0.0  # seconds
 
 
 def every(
@@ -53,3 +54,12 @@ def whenever(
         event.clear()
 
     return Service(name, once, wait, yields=yields)
+
+
+def one_by_one(services: Sequence[Service], seconds: float) -> list[Service]:
+    """The same, but they begin one after the other, spread over so many seconds."""
+    pause = seconds / max(1, len(services))
+    return [
+        msgspec.structs.replace(each, begins_after=place * pause)
+        for place, each in enumerate(services, start=1)
+    ]

@@ -35,6 +35,8 @@ class Chores:
 
     async def run(self, service: Service) -> NoReturn:
         """Do it again and again. After an error it waits for as long as that asks for instead."""
+        if service.begins_after:
+            await self._clock.sleep(service.begins_after)
         while True:
             pause = await self.run_once(service.name, service.once, yields=service.yields)
             if pause is not None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from functools import cached_property, partial
 
-from gnomon.chores import Chores, Service, Troubles, every, whenever
+from gnomon.chores import Chores, Service, Troubles, every, one_by_one, whenever
 from gnomon.clock import chance
 from gnomon.fairness import FairQueue, LaneRound, SlotShares
 from gnomon.model.fleet.pool import Pool
@@ -75,6 +75,8 @@ from gnomon.wiring.maintenance import maintenance
 from gnomon.wiring.node_inputs import NodeInputs
 from gnomon.wiring.notifying import notifying
 
+_BEGIN_SECONDS = 1.0  # within which all chores have begun: a node has tasks to claim first
+
 
 class Assembly:
     """The parts of one incarnation. A part is made when the first other part asks for it, so that
@@ -125,10 +127,16 @@ class Assembly:
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
             every("report", reporter.run_once, self._clock, REPORT_SECONDS),
             whenever(STEPS, self._stepper.run_once, self._clock, self._signals.steps, STEP_SECONDS),
+            *one_by_one(self._looking_after(), _BEGIN_SECONDS),
+            *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
+        ]
+
+    def _looking_after(self) -> list[Service]:
+        """Those that no task waits for."""
+        return [
             *maintenance(self._inputs, self._lease, self._troubles),
             *notifying(self._inputs, self._lease),
             *feeding(self._inputs, self._lease),
-            *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
         ]
 
     # The stages of a task, in order

@@ -16,6 +16,7 @@ from gnomon.chores import (
     Troubles,
     every,
     isolated,
+    one_by_one,
 )
 from gnomon.chores.troubles import (
     FIRST_PAUSE,
@@ -47,6 +48,35 @@ class World:
         self.clock = SystemClock(lambda: self.time)
         self.troubles = Troubles(self.clock, self.metrics)
         self.chores = Chores(self.clock, self.troubles)
+
+
+class Sleeps(SystemClock):
+    """A clock by which every sleep lasts for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
+
+
+async def test_chores_that_no_task_waits_for_begin_one_after_the_other() -> None:
+    clock, done = Sleeps(), asyncio.Event()
+    chores = Chores(clock, Troubles(clock, ApiMetrics()))
+
+    async def once() -> None:
+        done.set()
+
+    later = one_by_one([every(name, once, clock, 60.0) for name in "abcd"], 1.0)
+    running = [asyncio.create_task(chores.run(each)) for each in later]
+    await asyncio.sleep(0)
+    assert (sorted(clock.slept), done.is_set()) == ([0.25, 0.5, 0.75, 1.0], False)
+    at_once = asyncio.create_task(chores.run(every("e", once, clock, 60.0)))
+    await done.wait()
+    for each in (*running, at_once):
+        each.cancel()
 
 
 @pytest.mark.parametrize(
