@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, cast
 
-import asyncpg
 from tests.integration import handlers
 from tests.integration.nodes import SETTINGS
 from tests.settings import settings_with
@@ -178,11 +177,16 @@ class FaultyDatabase(Database):
         self._faults = faults
 
     @asynccontextmanager
-    async def _acquired(
-        self, pool: "asyncpg.Pool[asyncpg.Record] | None" = None
-    ) -> AsyncIterator["Connection"]:
-        async with super()._acquired(pool) as connection:
+    async def _acquired(self) -> AsyncIterator["Connection"]:
+        async with super()._acquired() as connection:
             yield cast("Connection", _FaultyConnection(connection, self._faults))
+
+    @asynccontextmanager
+    async def reserved(self) -> AsyncIterator["Connection"]:
+        async with super().reserved() as connection:
+            if not isinstance(connection, _FaultyConnection):  # else it is not of the reserve
+                connection = cast("Connection", _FaultyConnection(connection, self._faults))
+            yield connection
 
 
 class Cranked:
