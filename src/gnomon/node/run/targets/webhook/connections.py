@@ -145,6 +145,10 @@ class WebhookConnections:
             with suppress(OSError):  # the loop may have closed it already
                 made.close()
             raise
+        if connection not in self._open:
+            # It has ended, and the loop has closed what the socket stands for. uvloop does not tell
+            # the socket, which would close whatever has that number by then.
+            made.detach()
         return connection
 
     async def _addresses(self, host: str) -> list[Found]:
