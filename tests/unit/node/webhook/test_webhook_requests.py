@@ -81,8 +81,41 @@ def test_what_was_stored_under_other_rules_is_not_called(target: HttpTarget) -> 
         plan_of(target)
 
 
-def test_plans_of_large_targets_are_not_kept() -> None:
-    before = request._kept_plan.cache_info().currsize
-    for number in range(10):
-        plan_of(HttpTarget(f"http://large.example/{number}", headers={"x": "y" * 5000}))
-    assert request._kept_plan.cache_info().currsize == before
+@pytest.mark.parametrize("name", ["Expect", "expect"])
+def test_nobody_is_asked_whether_the_body_may_come(name: str) -> None:
+    """It is sent at once."""
+    target = HttpTarget("http://a.example/", headers={name: "100-continue", "x-a": "1"})
+    found = [line.lower() for line in lines(target, {}, b"{}")]
+    assert "x-a: 1" in found
+    assert not [line for line in found if line.startswith("expect")]
+
+
+def test_a_plan_is_made_once() -> None:
+    target = HttpTarget("http://once.example/", headers={"x-a": "1"})
+    assert plan_of(target) is plan_of(HttpTarget(target.url, headers={"x-a": "1"}))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        HttpTarget("http://large.example/", headers={"x": "y" * 5000}),
+        HttpTarget("http://large.example/" + "\N{GRINNING FACE}" * 1000),
+        HttpTarget("http://large.example/", headers={"x": "\N{GRINNING FACE}" * 1000}),
+        HttpTarget("http://large.example/", headers={"x" * n: "" for n in range(1, 64)}),
+    ],
+    ids=["long", "encoded", "wide", "many"],
+)
+def test_plans_of_large_targets_are_not_kept(target: HttpTarget) -> None:
+    assert plan_of(target) is not plan_of(target)
+
+
+def test_only_so_many_plans_are_kept_those_used_last() -> None:
+    often = HttpTarget("http://often.example/")
+    kept = plan_of(often)
+    once = plan_of(HttpTarget("http://seldom.example/"))
+    for number in range(request.MOST_PLANS + 10):
+        plan_of(HttpTarget(f"http://many.example/{number}"))
+        if number % 1000 == 0:
+            assert plan_of(often) is kept
+    assert plan_of(HttpTarget("http://seldom.example/")) is not once
+    assert len(request._plans) == request.MOST_PLANS

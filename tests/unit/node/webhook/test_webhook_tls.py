@@ -3,42 +3,22 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from tests.certificates import Authority
 from tests.unit.api.raw_server import PLAIN, called
+from tests.unit.node.webhook.misbehaving import presented
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.targets.webhook import connections
 
 HOST = "hooks.example"
-
-
-@pytest.fixture
-def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
-    """One that the system trusts."""
-    made = Authority(tmp_path, "trusted")
-    monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
-    connections._tls.cache_clear()
-    yield made
-    connections._tls.cache_clear()
-
-
-def presented(authority: Authority, folder: Path, *names: str) -> ssl.SSLContext:
-    """The TLS of a server with a certificate for these names."""
-    folder.mkdir(exist_ok=True)
-    authority.sign(folder, *names)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.crt", folder / "server.key")
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    return context
 
 
 class Receiver:

@@ -6,6 +6,10 @@ from typing import cast
 
 from gnomon.node.run.targets.webhook.answer import AnswerReader, HttpAnswer, UnreadableAnswer
 
+# A request that is longer may still lie in some buffer when its answer comes, where nobody can see
+# it: of TLS, of the system, of a receiver that reads no further. The next one would wait behind it.
+KEPT_REQUEST_BYTES = 64 * 1024
+
 
 class Disconnected(ConnectionError):
     """The connection ended before an answer came. Whether the request was read, nobody knows."""
@@ -15,7 +19,10 @@ class WebhookConnection(asyncio.Protocol):
     """Sends one request at a time. What comes when nothing is asked closes it: it would be taken
     for the answer to the next request."""
 
-    __slots__ = ("_ended", "_on_end", "_reader", "_request", "_transport", "_waiter", "idle_since")
+    __slots__ = (
+        "_ended", "_is_last", "_on_end", "_reader", "_request", "_transport", "_waiter",
+        "idle_since",
+    )  # fmt: skip
 
     def __init__(self, on_end: Callable[["WebhookConnection"], None]) -> None:
         self._on_end = on_end
@@ -24,6 +31,7 @@ class WebhookConnection(asyncio.Protocol):
         self._request: Sequence[bytes] = ()  # to be sent once it is connected
         self._waiter: asyncio.Future[None] | None = None  # for the answer
         self._ended = False
+        self._is_last = False  # no other request is to follow
         self.idle_since = 0.0
 
     def send(self, request: Sequence[bytes]) -> None:
@@ -31,6 +39,7 @@ class WebhookConnection(asyncio.Protocol):
         self._waiter = asyncio.get_running_loop().create_future()
         if self._reader is not None:
             self._reader.expect()
+        self._is_last = sum(map(len, request)) > KEPT_REQUEST_BYTES
         if self._transport is None:
             self._request = request
         else:
@@ -53,10 +62,11 @@ class WebhookConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request can be sent: the answer has come to its end, the request has gone
-        out to its own, and neither side has ended it."""
+        """Whether another request can be sent: the answer has come to its end, the request was
+        short and has gone out, and neither side has ended it."""
         return (
             not self._ended
+            and not self._is_last
             and self._reader is not None
             and self._reader.is_clean
             and self._transport is not None

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from ipaddress import ip_address
 
@@ -12,13 +13,14 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.node.run.resolver import Found, Resolver
-from gnomon.node.run.targets.webhook.connection import WebhookConnection
+from gnomon.node.run.targets.webhook.connection import Disconnected, WebhookConnection
 from gnomon.node.run.targets.webhook.request import ServerOrigin
 
 # Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
 # must not be sent again: so such a connection is not used any more.
 IDLE_SECONDS = 4.0
 _NEXT_ADDRESS_SECONDS = 0.25  # after which another address is tried beside the one before
+_CLOSED = "the connections of this node were closed"
 
 # By guard: a connection that one tenant may have must not serve another that may not.
 Key = tuple[AddressGuard | None, ServerOrigin]
@@ -41,7 +43,9 @@ class WebhookConnections:
         self._names = names
         self._tls = _tls()  # now: it takes 25 ms, which a call would hold up all others for
         self._idle: dict[Key, list[WebhookConnection]] = {}  # the longest idle first
-        self._open: set[WebhookConnection] = set()
+        self._open: set[WebhookConnection] = set()  # and those that are being opened
+        self._opening: set[asyncio.Timeout] = set()  # that have no end of their own
+        self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
 
     def take(self, key: Key) -> WebhookConnection | None:
@@ -60,29 +64,19 @@ class WebhookConnections:
         """A new connection that sends this request first. Raises OSError where none can be made:
         then nothing was sent. The address that it connects to is the one that the guard is asked
         about, whatever the name led to before."""
-        guard, origin = key
-        infos = [_info(each, origin.port) for each in await self._addresses(origin.host)]
-        while True:
-            sockets = _GuardedSockets(guard)
-            made = await start_connection(
-                infos,
-                happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
-                interleave=1,
-                socket_factory=sockets.make,
-            )
-            connection = WebhookConnection(self._open.discard)
-            connection.send(request)
-            try:
-                await self._connect(connection, made, origin)
-            except BaseException as error:
-                connection.abort()
-                made.close()
-                infos.remove(sockets.made[made])
-                if not infos or not isinstance(error, OSError):
-                    raise
-                continue  # it was a wrong certificate, say: another address may have a better one
-            self._open.add(connection)
-            return connection
+        if self._closed:
+            raise Disconnected(_CLOSED)
+        try:
+            async with asyncio.timeout(None) as opening:
+                self._opening.add(opening)
+                try:
+                    return await self._open_any(key, request)
+                finally:
+                    self._opening.discard(opening)
+        except (OSError, RuntimeError) as error:  # uvloop has both
+            if self._closed:
+                raise Disconnected(_CLOSED) from error
+            raise
 
     def give_back(self, key: Key, connection: WebhookConnection) -> None:
         """Keep a connection whose answer was read, if it can be used again."""
@@ -99,12 +93,63 @@ class WebhookConnections:
             self._sweep = loop.call_later(IDLE_SECONDS, self._close_idle)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all of them, and open no more."""
+        self._closed = True
+        for opening in self._opening:
+            opening.reschedule(0.0)
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in list(self._open):
             connection.abort()
         self._idle.clear()
+
+    async def _open_any(self, key: Key, request: Sequence[bytes]) -> WebhookConnection:
+        """To the first address that takes it. Where one was allowed and failed, that is told rather
+        than that another is refused: it may do better next time."""
+        guard, origin = key
+        infos = [_info(each, origin.port) for each in await self._addresses(origin.host)]
+        failed: OSError | None = None
+        try:
+            while True:
+                sockets = _GuardedSockets(guard)
+                try:
+                    made = await start_connection(
+                        infos,
+                        happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+                        interleave=1,
+                        socket_factory=sockets.make,
+                    )
+                except OSError as error:
+                    raise failed or error from None
+                try:
+                    return await self._connected(made, origin, request)
+                except OSError as error:  # a wrong certificate, say: another may have a better one
+                    failed = failed or error
+                infos.remove(sockets.made[made])
+                if not infos:
+                    raise failed
+        finally:
+            failed = None  # its traceback refers to this call
+
+    async def _connected(
+        self, made: socket.socket, origin: ServerOrigin, request: Sequence[bytes]
+    ) -> WebhookConnection:
+        connection = WebhookConnection(self._open.discard)
+        connection.send(request)
+        self._open.add(connection)  # now: it may end before anybody hears that it was made
+        try:
+            await self._connect(connection, made, origin)
+        except BaseException:
+            self._open.discard(connection)
+            connection.abort()
+            with suppress(OSError):  # the loop may have closed it already
+                made.close()
+            raise
+        if connection not in self._open:
+            # It has ended, and the loop has closed what the socket stands for. uvloop does not tell
+            # the socket, which would close whatever has that number by then.
+            made.detach()
+        return connection
 
     async def _addresses(self, host: str) -> list[Found]:
         try:
