@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.integration.support import Connection, database_now, submission
+from tests.waiting import eventually
 
+from gnomon.bench.arena import Nobody
 from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
@@ -13,24 +15,11 @@ from gnomon.usecases.tasks.submission_batcher import WORTH_A_COMMIT, SubmissionB
 FOREVER = 600.0
 
 
-class Hearsay:
-    """Hints that nobody hears."""
-
-    def due(self, entries: object) -> None:
-        pass
-
-    def cancel(self, key: object) -> None:
-        pass
-
-    def steps(self) -> None:
-        pass
-
-
 class Witnessed(PostgresTasks):
     """A store whose commits are seen, and can be held up."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database, Hearsay(), 60.0)
+        super().__init__(database, Nobody(), 60.0)
         self.sizes: list[int] = []
         self.may_go_on = asyncio.Event()
 
@@ -91,9 +80,11 @@ async def test_few_do_not_wait_for_long_for_one_that_is_held_up(
         first = intake.submit(NewTask(submission(now, 60)))
         await _turns(5)
         second = intake.submit(NewTask(submission(now, 60)))
-        async with asyncio.timeout(30):
-            while store.sizes != [1, 1]:
-                await asyncio.sleep(0.001)
+
+        async def both_are_under_way() -> bool:
+            return store.sizes == [1, 1]
+
+        await eventually(both_are_under_way)
         store.may_go_on.set()
         await asyncio.gather(first, second)
         running.cancel()

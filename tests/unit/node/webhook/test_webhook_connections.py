@@ -218,15 +218,17 @@ async def test_a_call_that_is_cancelled_ends_its_connection(body: bytes) -> None
         await eventually(closed)
 
 
-async def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
-    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            await request(reader)
-            writer.write(PLAIN)
+async def _always(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers every request on one connection."""
+    while True:
+        await request(reader)
+        writer.write(PLAIN)
 
+
+async def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
     time = 0.0
     async with (
-        receiving(serve) as receiver,
+        receiving(_always) as receiver,
         HttpCaller(SystemClock(lambda: time), None, 10) as caller,
     ):
         for time, connections in (  # noqa: B007 - the clock reads it
@@ -240,14 +242,9 @@ async def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
 
 
 async def test_idle_connections_are_closed_without_another_call() -> None:
-    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            await request(reader)
-            writer.write(PLAIN)
-
     time = 0.0
     async with (
-        receiving(serve) as receiver,
+        receiving(_always) as receiver,
         HttpCaller(SystemClock(lambda: time), None, 10) as caller,
     ):
         await asyncio.gather(*(called(caller, receiver.url) for _ in range(3)))
