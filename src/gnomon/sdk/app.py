@@ -286,7 +286,8 @@ class Gnomon(Submitter):
         self, name: str, payload: bytes | None, ctx: TaskContext, blocking: Blocking
     ) -> object:
         """Run a task's handler once: its value, or whatever it raises. Raises Reject where the
-        payload does not fit, and UnknownHandler."""
+        payload does not fit, UnknownHandler, and NotBegun where it waited for too long to be
+        called."""
         handler = self._handlers.get(name)
         if handler is None:
             raise UnknownHandler(name, self._handlers)
@@ -294,6 +295,7 @@ class Gnomon(Submitter):
         try:
             if self._middleware or handler.transactional:
                 run: CallNext = partial(handler.run, payload, ctx, blocking, self._overrides)
+                run = partial(_after_a_wait, ctx, run)
                 if handler.transactional:
                     run = partial(self._in_transaction, ctx, run)
                 for around in reversed(self._middleware):
@@ -313,6 +315,12 @@ class Gnomon(Submitter):
             return await run()  # a test without a database: there is no ctx.connection
         assert self._transactions is not None, "the app is running"
         return await self._transactions.run(ctx, run)
+
+
+async def _after_a_wait(ctx: TaskContext, run: CallNext) -> object:
+    """Run it if it still may be: the transaction or a middleware may have waited for long."""
+    ctx.ask_to_begin()
+    return await run()
 
 
 def _count(function: Callable[..., Any]) -> int:

@@ -24,7 +24,7 @@ from gnomon.node.node import Node
 from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.resolver import Resolver
-from gnomon.node.run.targets import Callers
+from gnomon.node.run.targets import Callers, MayBegin
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.extra import ClosableCaller, ExtraCaller
 from gnomon.node.run.targets.handlers import HandlerCaller
@@ -264,14 +264,16 @@ async def joined_node(
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, lease, emit))
         store = CalledStore(database, directory, activity.tally.submitted)
         processes = await stack.enter_async_context(ProcessPool(settings, clock, lease, emit))
-        python = stack.enter_context(_python(app, settings, lease, clock))
+        may_begin = _trust(lease, clock)
+        threads = settings.targets.threads
+        python = stack.enter_context(PythonCaller(app, threads, may_begin))
         handlers = HandlerCaller(app, python, processes, quarantine)
         publisher = QueuePublisher(settings.targets.queues)
         stack.push_async_callback(publisher.close)
-        callers = await _callers(stack, settings, store, handlers, publisher, clock)
+        callers = await _callers(stack, settings, store, handlers, publisher, clock, may_begin)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:
-            callers = _traced_callers(callers, tracing, database, clock)
+            callers = _traced_callers(callers, tracing, database, clock, may_begin)
         registrar = None
         if served.registers:
             inserted = activity.tally.submitted
@@ -301,8 +303,8 @@ def _listener(assembly: Assembly, database: Database, clock: Clock, settings: Se
     )
 
 
-def _python(app: Gnomon, settings: Settings, lease: Lease, clock: Clock) -> PythonCaller:
-    return PythonCaller(app, settings.targets.threads, lambda: lease.is_trusted(clock.monotonic()))
+def _trust(lease: Lease, clock: Clock) -> MayBegin:
+    return lambda: lease.is_trusted(clock.monotonic())
 
 
 async def _callers(
@@ -312,44 +314,45 @@ async def _callers(
     handlers: HandlerCaller,
     publisher: QueuePublisher,
     clock: Clock,
+    may_begin: MayBegin,
 ) -> Callers:
     directory, channels = store.directory, PostgresChannels(store.database)
     guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
     names, room = Resolver(clock), settings.targets.connections_per_host
-    http = HttpCaller(clock, signatory, room, guards.of, names)
-    grpc = ExtraCaller("grpc", partial(_grpc, clock, names, guards, settings), room)
+    http = HttpCaller(clock, signatory, room, guards.of, names, may_begin)
+    grpc = ExtraCaller("grpc", partial(_grpc, clock, names, guards, settings, may_begin), room)
     await stack.enter_async_context(http)
     await stack.enter_async_context(grpc)
-    queue = QueueCaller(clock, signatory, publisher, room)
+    queue = QueueCaller(clock, signatory, publisher, room, may_begin)
     allowed = AllowedCaller(http, directory)
-    mailer = Mailer(settings.notify, clock)
+    mailer, heartbeat_url = Mailer(settings.notify, clock), settings.notify.heartbeat_url
     return Callers(
         http=allowed,
         grpc=AllowedCaller(grpc, directory),
         queue=AllowedCaller(queue, directory),
         python=AllowedCaller(handlers, directory),
-        notification=NotificationCaller(channels, allowed, mailer, settings.notify.heartbeat_url),
+        notification=NotificationCaller(channels, allowed, mailer, heartbeat_url, may_begin),
         workflow=WorkflowCaller(workflow_fires(store, settings, guards, clock)),
     )
 
 
 def _grpc(
-    clock: Clock, names: Resolver, guards: Guards, settings: Settings
+    clock: Clock, names: Resolver, guards: Guards, settings: Settings, may_begin: MayBegin
 ) -> Callable[[], ClosableCaller]:
     from gnomon.node.run.targets.grpc.caller import GrpcCaller
 
-    return partial(GrpcCaller, clock, names, guards.of, settings.targets)
+    return partial(GrpcCaller, clock, names, guards.of, settings.targets, may_begin)
 
 
 def _traced_callers(
-    callers: Callers, tracing: "Tracing", database: Database, clock: Clock
+    callers: Callers, tracing: "Tracing", database: Database, clock: Clock, may_begin: MayBegin
 ) -> Callers:
     from gnomon.node.run.targets.traced import TracedCaller
 
     start_of = partial(execution_start, database)
     http, grpc, queue, python = (
-        TracedCaller(caller, tracing, clock, start_of)
+        TracedCaller(caller, tracing, clock, start_of, may_begin)
         for caller in (callers.http, callers.grpc, callers.queue, callers.python)
     )
     return Callers(

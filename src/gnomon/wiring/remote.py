@@ -194,7 +194,7 @@ async def _joined(
         if tracing is not None:
             from gnomon.node.run.targets.traced import TracedCaller
 
-            caller = TracedCaller(caller, tracing, clock, _start_unknown)
+            caller = TracedCaller(caller, tracing, clock, _start_unknown, trusted)
         callers = Callers(
             http=caller,
             grpc=caller,

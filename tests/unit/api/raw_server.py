@@ -109,7 +109,9 @@ async def called(caller: HttpCaller, url: str, method: str = "POST", **values: A
     """One try at a webhook."""
     given = {"target": HttpTarget(url, method), **values}
     delivery = msgspec.structs.replace(a_delivery(1), **given)
-    return await caller.call(delivery, b"{}", TaskContext(delivery))
+    outcome = await caller.call(delivery, b"{}", TaskContext(delivery))
+    assert outcome is not None
+    return outcome
 
 
 async def called_at(server: RawServer, method: str = "POST", **values: Any) -> Outcome:

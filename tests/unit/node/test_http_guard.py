@@ -50,7 +50,9 @@ class Inside:
     async def called(self, caller: HttpCaller, host: str) -> Outcome:
         target = HttpTarget(f"http://{host}:{self.port}/")
         delivery = msgspec.structs.replace(a_delivery(1), target=target)
-        return await caller.call(delivery, b"{}", TaskContext(delivery))
+        outcome = await caller.call(delivery, b"{}", TaskContext(delivery))
+        assert outcome is not None
+        return outcome
 
 
 @pytest.fixture
@@ -172,6 +174,8 @@ async def test_a_connection_of_one_tenant_serves_no_other_that_may_not_have_it()
             delivery = a_delivery(1)
             key = TaskKey(tenant, delivery.key.id)
             delivery = msgspec.structs.replace(delivery, key=key, target=target)
-            outcomes[tenant] = (await caller.call(delivery, b"{}", TaskContext(delivery))).kind
+            outcome = await caller.call(delivery, b"{}", TaskContext(delivery))
+            assert outcome is not None
+            outcomes[tenant] = outcome.kind
     assert outcomes == {"inside": OutcomeKind.SUCCEEDED, "outside": OutcomeKind.FAILED}
     assert calls == ["inside", "inside"]

@@ -57,10 +57,10 @@ class World:
         self.payload: bytes | StoreUnavailable | None = b"{}"
         self.stubborn = False  # the store answers even whoever was told to stop
         self.fetching = 0
-        self.may_begin = True  # in a thread
+        self.may_begin = True  # a handler that has waited
         self.thread_gate = threading.Event()
         self.pipe = MemoryPipe(SLOTS, lambda: None, prefetch=100)
-        app = Gnomon()
+        self.app = app = Gnomon()
         own: tuple[Callable[..., Any], ...] = (
             self.hang, self.hang_in_thread, self.work, self.wait, self.fail_when_told, self.snooze,
             self.complete_and_hang, self.complete_and_wait, self.complete_when_told,

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from gnomon.node.run import stacks
+from gnomon.sdk.executing.context import NotBegun
 
 _HUNG_PER_THREAD = 10  # so many are replaced for each thread of the limit, and no more
 
@@ -31,11 +32,6 @@ class TooManyHung(Exception):
 
     def __init__(self, hung: int) -> None:
         super().__init__(f"{hung} handlers hang in threads of this node; it can begin no more")
-
-
-class NotBegun(BaseException):
-    """The call was not made: it may not be any more. No error of a handler, so what is around one
-    does not take it for such."""
 
 
 class _Stage(Enum):

@@ -112,7 +112,7 @@ class Handler(SubmittableHandler[P, R]):
         self, payload: bytes | None, ctx: TaskContext, blocking: Blocking, overrides: Overrides
     ) -> object:
         """Run it once: its value, or whatever it raises. Raises Reject for a payload that does not
-        fit."""
+        fit, and NotBegun where it may not be called any more."""
         data = self.decode(payload)
         if not self._wanted:
             return await self._run_alone(data, ctx, blocking)
@@ -121,6 +121,8 @@ class Handler(SubmittableHandler[P, R]):
             if self.is_async:
                 await provided.make_all(self._wanted)
                 args, kwargs = provided.arranged(self._supplied, data)
+                ctx.ask_to_begin()  # a dependency may have waited for long
+                ctx.may_begin = None  # from here on it was called, whoever calls it again
                 value = await _as_awaitable(self.function(*args, **kwargs))
             else:
                 await provided.make_async(self._wanted)
@@ -144,6 +146,7 @@ class Handler(SubmittableHandler[P, R]):
             args = values[: -len(self._keywords)]
             kwargs = dict(zip(self._keywords, values[len(args) :], strict=True))
         if self.is_async:
+            ctx.may_begin = None  # as above
             return await _as_awaitable(self.function(*args, **kwargs))
         return await _in_thread(blocking, self._call, args, kwargs)
 

@@ -60,6 +60,11 @@ class ClaimedTask(Protocol):
     def workflow_node(self) -> str | None: ...
 
 
+class NotBegun(BaseException):
+    """The handler was not called: it may not be any more. No error of a handler, so what is around
+    one does not take it for such."""
+
+
 class Progress(NamedTuple):
     """How far an execution has come, by its own word."""
 
@@ -73,7 +78,7 @@ class TaskContext:
 
     __slots__ = (
         "_clock", "_connection", "_deadline", "_spawned", "_spawned_bytes", "_task", "_told",
-        "completed", "in_thread", "log_lines", "reported",
+        "completed", "in_thread", "log_lines", "may_begin", "reported",
     )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -88,6 +93,8 @@ class TaskContext:
         self.in_thread = False
         self.reported: Progress | None = None  # the latest; the node stores it
         self.log_lines: Any = None  # what the node knows of the lines that it has logged
+        # Whether the handler may still be called; None: nobody minds, or it was called already.
+        self.may_begin: Callable[[], bool] | None = None
 
     # For whoever runs it
 
@@ -95,6 +102,12 @@ class TaskContext:
         """The call begins: its time is up at `deadline`, in seconds since the epoch by `clock`."""
         self._deadline = deadline
         self._clock = clock
+
+    def ask_to_begin(self) -> None:
+        """Ask once more, after a wait: whoever runs it may have stood still meanwhile. Raises
+        NotBegun."""
+        if self.may_begin is not None and not self.may_begin():
+            raise NotBegun
 
     def tell_to_stop(self) -> None:
         """The execution is to end, for whatever reason: its time is up, its task was cancelled, or

@@ -91,7 +91,9 @@ async def request(reader: asyncio.StreamReader) -> bytes:
 
 async def with_body(caller: HttpCaller, url: str, body: bytes) -> Outcome:
     delivery = msgspec.structs.replace(a_delivery(1), target=HttpTarget(url))
-    return await caller.call(delivery, body, TaskContext(delivery))
+    outcome = await caller.call(delivery, body, TaskContext(delivery))
+    assert outcome is not None
+    return outcome
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Callers: one file for each kind of target."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, assert_never
 
@@ -17,6 +17,13 @@ from gnomon.model.targets.target import (
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
 
+MayBegin = Callable[[], bool]  # whether the lease is still trusted
+
+
+def always() -> bool:
+    """Of what has no lease."""
+    return True
+
 
 class Place(NamedTuple):
     """A resource that a call takes up while it lasts, such as a connection or a thread."""
@@ -32,6 +39,9 @@ class Caller(Protocol):
     when it is cancelled, or for a fault of Gnomon's own. It is cancelled at the task's timeout.
     `run` is what the target may be told of the execution; whether it was completed, and whether it
     is called in a thread, the runner reads there even when the call never returns.
+
+    The lease is looked at before `call`. Who waits for something in it before the target hears of
+    the call looks again (`MayBegin`): the process may have stood still meanwhile.
     """
 
     @property

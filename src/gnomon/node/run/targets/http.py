@@ -15,14 +15,14 @@ from gnomon.model.tasks.retry import parse_retry_after
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.resolver import Resolver
-from gnomon.node.run.targets import Place
+from gnomon.node.run.targets import MayBegin, Place, always
 from gnomon.node.run.targets.headers import NEVER_AGAIN, request_id, snooze_in, task_headers
 from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body
 from gnomon.node.run.targets.webhook.answer import HttpAnswer, UnreadableAnswer
 from gnomon.node.run.targets.webhook.connections import AddressRefused, WebhookConnections
 from gnomon.node.run.targets.webhook.request import CallPlan, ServerOrigin, plan_of, request_of
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.executing.context import TaskContext
+from gnomon.sdk.executing.context import NotBegun, TaskContext
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
@@ -50,13 +50,14 @@ class HttpCaller:
         connections_per_host: int,
         guard_of: GuardOf = _unguarded,
         names: Resolver | None = None,
+        may_begin: MayBegin = always,
     ) -> None:
         self._clock = clock
         self._signatory = signatory  # None: nothing is signed
         self._per_host = connections_per_host
         self._guard_of = guard_of
         self._names = names or Resolver(clock)
-        self._connections = WebhookConnections(clock, self._names)
+        self._connections = WebhookConnections(clock, self._names, may_begin)
 
     async def __aenter__(self) -> "HttpCaller":
         return self
@@ -89,7 +90,9 @@ class HttpCaller:
         name = name_in(delivery.target.url)
         return None if name is None else self._names.ready(name, delivery.key.tenant_id)
 
-    async def call(self, delivery: Delivery, payload: bytes | None, _: TaskContext) -> Outcome:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, _: TaskContext
+    ) -> Outcome | None:
         assert isinstance(delivery.target, HttpTarget)
         target, body = delivery.target, request_body(delivery.target.method, payload)
         try:
@@ -109,6 +112,8 @@ class HttpCaller:
                 connection = await connections.open(key, request)
             except OSError as error:
                 return _not_connected(plan.origin, error)
+            except NotBegun:
+                return None
         try:
             answer = await connection.answer()
         except UnreadableAnswer as error:

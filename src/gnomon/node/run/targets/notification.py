@@ -8,7 +8,7 @@ import msgspec
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.target import HttpTarget, NotificationTarget, Target
 from gnomon.model.tasks.task import TaskKey
-from gnomon.node.run.targets import Caller, Place
+from gnomon.node.run.targets import Caller, MayBegin, Place, always
 from gnomon.node.run.targets.apprise import send_by_apprise
 from gnomon.node.run.targets.mail import Mailer
 from gnomon.notify.notification import NOTIFIER_TENANT, Notification, Purpose, body_of
@@ -33,12 +33,18 @@ class NotificationCaller:
     """
 
     def __init__(
-        self, channels: PostgresChannels, http: Caller, mailer: Mailer, heartbeat_url: str | None
+        self,
+        channels: PostgresChannels,
+        http: Caller,
+        mailer: Mailer,
+        heartbeat_url: str | None,
+        may_begin: MayBegin = always,
     ) -> None:
         self._channels = channels
         self._http = http
         self._mailer = mailer
         self._heartbeat_url = heartbeat_url
+        self._may_begin = may_begin
 
     @property
     def least_room(self) -> float:
@@ -68,6 +74,8 @@ class NotificationCaller:
             return _skipped("the subscription was removed")
         if not subscription.may_be_sent and notification.purpose is not Purpose.CONFIRMATION:
             return _skipped("its address is not confirmed")
+        if not self._may_begin():
+            return None
         outcome = await self._send(delivery, subscription, notification, run)
         succeeded = outcome is not None and outcome.kind is OutcomeKind.SUCCEEDED
         if succeeded and subscription.failing_since is not None:
@@ -116,6 +124,8 @@ class NotificationCaller:
         )
         if (waiting := self._http.ready(served)) is not None:
             await waiting
+            if not self._may_begin():
+                return None
         return await self._http.call(served, body, run)
 
 

@@ -12,13 +12,13 @@ from gnomon.model.tasks.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.handler_log import tell_left_out
-from gnomon.node.run.targets import Place
-from gnomon.node.run.threads import NotBegun, Threads, TooManyHung
+from gnomon.node.run.targets import MayBegin, Place, always
+from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.declaring.handler import Runs
 from gnomon.sdk.errors import UnknownHandler
-from gnomon.sdk.executing.context import TaskContext, current, stored_result
+from gnomon.sdk.executing.context import NotBegun, TaskContext, current, stored_result
 from gnomon.sdk.executing.failure import MAX_ERROR, describe, traceback_of
 from gnomon.sdk.executing.remote_span import enter_trace, leave_trace
 from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze, signal_in
@@ -32,13 +32,13 @@ _UNCOMMITTED = Outcome(
 
 class PythonCaller:
     """`Caller` for `python` targets, which are the handlers of an app. Use as a context manager: it
-    owns the threads. The app is to be running. A thread asks `may_begin` before each handler."""
+    owns the threads. The app is to be running. `may_begin` is asked before each handler that has
+    waited: for a thread, its transaction, dependencies or middleware."""
 
-    def __init__(
-        self, app: Gnomon, threads: int, may_begin: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, app: Gnomon, threads: int, may_begin: MayBegin = always) -> None:
         self._execute = app.execute
         self._handlers = app.handlers
+        self._may_begin = may_begin
         self._threads = Threads(threads, may_begin)
         self._thread = Place("threads", threads)
 
@@ -66,6 +66,7 @@ class PythonCaller:
     ) -> Outcome | None:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
+        run.may_begin = self._may_begin
         token = None if delivery.origin is None else enter_trace(delivery.origin)
         try:
             returned = await self._execute(name, payload, run, self._in_thread)

@@ -17,7 +17,7 @@ from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.model.tasks.origin import TraceContext, origin_of
 from gnomon.model.tasks.task import TaskKey
-from gnomon.node.run.targets import Caller, Place
+from gnomon.node.run.targets import Caller, MayBegin, Place, always
 from gnomon.observe import span_names as names
 from gnomon.observe.log_fields import about
 from gnomon.observe.tracing import ActiveSpan, Tracing, execution_ids, link_to
@@ -39,8 +39,16 @@ class TracedCaller:
     """`Caller` that makes a span of each execution whose task belongs to a sampled trace, and one
     of the call of a webhook or of gRPC below it. The others it passes on."""
 
-    def __init__(self, caller: Caller, tracing: Tracing, clock: Clock, start_of: StartOf) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        tracing: Tracing,
+        clock: Clock,
+        start_of: StartOf,
+        may_begin: MayBegin = always,
+    ) -> None:
         self._caller = caller
+        self._may_begin = may_begin
         self._tracing = tracing
         self._clock = clock
         self._start_of = start_of
@@ -85,6 +93,9 @@ class TracedCaller:
         self, delivery: Delivery, payload: bytes | None, run: TaskContext, span: ActiveSpan
     ) -> Outcome | None:
         target = delivery.target
+        if not self._may_begin():  # the execution before may have been looked up
+            _conclude(span, None)
+            return None
         if isinstance(target, HttpTarget | GrpcTarget):
             with self._request(target, span.context) as request:
                 below = _below(delivery, request.context)

@@ -17,7 +17,7 @@ from gnomon.model.tasks.retry import parse_retry_after
 from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.resolver import Resolver
-from gnomon.node.run.targets import Place
+from gnomon.node.run.targets import MayBegin, Place, always
 from gnomon.node.run.targets.grpc.channels import Channels, OpenChannel, TlsUnusable
 from gnomon.node.run.targets.grpc.messages import (
     RECEIVER,
@@ -52,9 +52,15 @@ class GrpcCaller:
     """`Caller` for `grpc` targets."""
 
     def __init__(
-        self, clock: Clock, names: Resolver, guard_of: GuardOf, settings: TargetSettings
+        self,
+        clock: Clock,
+        names: Resolver,
+        guard_of: GuardOf,
+        settings: TargetSettings,
+        may_begin: MayBegin = always,
     ) -> None:
         self._clock = clock
+        self._may_begin = may_begin
         self._names = names
         self._per_host = settings.connections_per_host
         self._channels = Channels(clock, names, guard_of, settings.grpc_tls)
@@ -76,7 +82,9 @@ class GrpcCaller:
         name = name_in(delivery.target.url)
         return None if name is None else self._names.ready(name, delivery.key.tenant_id)
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: TaskContext) -> Outcome:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         target = delivery.target
         assert isinstance(target, GrpcTarget)
         try:
@@ -106,9 +114,12 @@ class GrpcCaller:
         channel: OpenChannel,
         metadata: Sequence[tuple[str, str]],
         run: TaskContext,
-    ) -> Outcome:
+    ) -> Outcome | None:
         try:
             types, request = await self._request(delivery, target, payload, channel, run)
+            await channel.connected(_left(run))
+            if not self._may_begin():
+                return None
             call = channel.channel.unary_unary(target.method)(
                 request.SerializeToString(), timeout=_left(run), metadata=metadata
             )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from gnomon.version import VERSION
 
 _IDLE_SECONDS = 300.0
 _MOST_CHANNELS = 1000
+_CONNECTING = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
 _OPTIONS = (
     ("grpc.primary_user_agent", f"gnomon/{VERSION}"),
     ("grpc.enable_retries", 0),  # one execution is one request
@@ -58,6 +59,14 @@ class OpenChannel:
         self.users = 0
         self.idle_since = 0.0
         self.channel = _opened(key)
+
+    async def connected(self, seconds: float) -> None:
+        """Wait until it is connected, or cannot be: what it is given before that, gRPC sends by
+        itself whenever it is, and nobody is asked again."""
+        with suppress(TimeoutError):  # the call says so
+            async with asyncio.timeout(seconds):
+                while (state := self.channel.get_state(try_to_connect=True)) in _CONNECTING:
+                    await self.channel.wait_for_state_change(state)
 
 
 class Channels:

@@ -36,7 +36,11 @@ class NotPublished(GnomonError):
 
 
 class Broker(Protocol):
-    """A connection to a broker, made by the first message."""
+    """A connection to a broker, made for the first message."""
+
+    async def connect(self) -> None:
+        """Wait for the connection, where that can be told apart from publishing: what comes after
+        this does not wait for it. Raises NotPublished."""
 
     async def publish(self, topic: str, message: Message) -> str:
         """Gives what the broker calls it, once the broker has it. Raises NotPublished."""

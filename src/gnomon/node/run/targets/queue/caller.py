@@ -7,7 +7,7 @@ from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import Target
 from gnomon.model.text import storable
-from gnomon.node.run.targets import Place
+from gnomon.node.run.targets import MayBegin, Place, always
 from gnomon.node.run.targets.headers import request_id, task_headers
 from gnomon.node.run.targets.queue import Message, NotPublished
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
@@ -21,12 +21,18 @@ class QueueCaller:
     """`Caller` for `queue` targets."""
 
     def __init__(
-        self, clock: Clock, signatory: Signatory | None, publisher: QueuePublisher, room: int
+        self,
+        clock: Clock,
+        signatory: Signatory | None,
+        publisher: QueuePublisher,
+        room: int,
+        may_begin: MayBegin = always,
     ) -> None:
         self._clock = clock
         self._signatory = signatory
         self._publisher = publisher
         self._room = room
+        self._may_begin = may_begin
 
     @property
     def least_room(self) -> float:
@@ -42,12 +48,17 @@ class QueueCaller:
             return self._signatory.learn(tenant_id)
         return None
 
-    async def call(self, delivery: Delivery, payload: bytes | None, _: TaskContext) -> Outcome:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, _: TaskContext
+    ) -> Outcome | None:
         target = delivery.target
         assert isinstance(target, QueueTarget)
         try:
             target.check()  # it may be older than the rules
             async with self._publisher.broker_of(target, delivery.key.tenant_id) as broker:
+                await broker.connect()
+                if not self._may_begin():
+                    return None
                 message = self._message(delivery, target, payload or b"null")
                 given = await broker.publish(target.topic, message)
         except ValueError as error:

@@ -50,6 +50,9 @@ class KafkaBroker:
         self._config = _config(settings, credentials)
         self._running: _Running | None = None
 
+    async def connect(self) -> None:
+        """Nothing: the client connects by itself, for what it has in its queue."""
+
     async def publish(self, topic: str, message: Message) -> str:
         before = running = self._running
         if running is None or running.broken:

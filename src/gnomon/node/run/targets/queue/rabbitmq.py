@@ -41,6 +41,9 @@ class RabbitBroker:
         self._channel: AbstractChannel | None = None
         self._exchange: AbstractExchange | None = None
 
+    async def connect(self) -> None:
+        await self._ready()
+
     async def publish(self, topic: str, message: Message) -> str:
         exchange = await self._ready()
         sent = aio_pika.Message(

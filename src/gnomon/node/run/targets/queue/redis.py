@@ -47,6 +47,9 @@ class RedisBroker:
             **options,
         )
 
+    async def connect(self) -> None:
+        """Nothing: the client connects with the command."""
+
     async def publish(self, topic: str, message: Message) -> str:
         fields: dict[Any, Any] = {"payload": message.body, **message.headers}
         if message.key is not None:

@@ -20,12 +20,16 @@ class WebhookConnection(asyncio.Protocol):
     for the answer to the next request."""
 
     __slots__ = (
-        "_ended", "_is_last", "_on_end", "_reader", "_request", "_transport", "_waiter",
-        "idle_since",
+        "_ended", "_is_last", "_may_begin", "_on_end", "_reader", "_request", "_transport",
+        "_waiter", "idle_since", "withheld",
     )  # fmt: skip
 
-    def __init__(self, on_end: Callable[["WebhookConnection"], None]) -> None:
+    def __init__(
+        self, on_end: Callable[["WebhookConnection"], None], may_begin: Callable[[], bool]
+    ) -> None:
         self._on_end = on_end
+        self._may_begin = may_begin
+        self.withheld = False  # its first request, which might not be sent any more
         self._transport: asyncio.Transport | None = None
         self._reader: AnswerReader | None = None  # made when the first bytes come
         self._request: Sequence[bytes] = ()  # to be sent once it is connected
@@ -86,6 +90,9 @@ class WebhookConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         if self._ended:  # nobody waits for it any more
             self._transport.abort()
+            return
+        if not self._may_begin():
+            self.withheld = True
             return
         request, self._request = self._request, ()
         self._write(self._transport, request)

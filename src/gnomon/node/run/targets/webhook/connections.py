@@ -13,8 +13,10 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.node.run.resolver import Found, Resolver
+from gnomon.node.run.targets import MayBegin, always
 from gnomon.node.run.targets.webhook.connection import Disconnected, WebhookConnection
 from gnomon.node.run.targets.webhook.request import ServerOrigin
+from gnomon.sdk.executing.context import NotBegun
 
 # Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
 # must not be sent again: so such a connection is not used any more.
@@ -36,11 +38,12 @@ class AddressRefused(OSError):
 
 class WebhookConnections:
     """Opens connections, and keeps those that can be used again. How many there are, those decide
-    who call."""
+    who call. `may_begin` is asked when one is open, before its first request is sent."""
 
-    def __init__(self, clock: Clock, names: Resolver) -> None:
+    def __init__(self, clock: Clock, names: Resolver, may_begin: MayBegin = always) -> None:
         self._clock = clock
         self._names = names
+        self._may_begin = may_begin
         self._tls = _tls()  # now: it takes 25 ms, which a call would hold up all others for
         self._idle: dict[Key, list[WebhookConnection]] = {}  # the longest idle first
         self._open: set[WebhookConnection] = set()  # and those that are being opened
@@ -61,9 +64,9 @@ class WebhookConnections:
         return None
 
     async def open(self, key: Key, request: Sequence[bytes]) -> WebhookConnection:
-        """A new connection that sends this request first. Raises OSError where none can be made:
-        then nothing was sent. The address that it connects to is the one that the guard is asked
-        about, whatever the name led to before."""
+        """A new connection that sends this request first. Raises OSError where none can be made,
+        and NotBegun where it took too long: then nothing was sent. The address that it connects to
+        is the one that the guard is asked about, whatever the name led to before."""
         if self._closed:
             raise Disconnected(_CLOSED)
         try:
@@ -134,7 +137,7 @@ class WebhookConnections:
     async def _connected(
         self, made: socket.socket, origin: ServerOrigin, request: Sequence[bytes]
     ) -> WebhookConnection:
-        connection = WebhookConnection(self._open.discard)
+        connection = WebhookConnection(self._open.discard, self._may_begin)
         connection.send(request)
         self._open.add(connection)  # now: it may end before anybody hears that it was made
         try:
@@ -149,6 +152,9 @@ class WebhookConnections:
             # It has ended, and the loop has closed what the socket stands for. uvloop does not tell
             # the socket, which would close whatever has that number by then.
             made.detach()
+        if connection.withheld:
+            connection.abort()
+            raise NotBegun
         return connection
 
     async def _addresses(self, host: str) -> list[Found]:
