@@ -11,9 +11,18 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
-from proof.campaigns.expectations import Case, Faults, Limits, Surplus, cases, spends, surplus
+from proof.campaigns.expectations import (
+    Case,
+    Faults,
+    Limits,
+    Surplus,
+    cases,
+    newer_before,
+    spends,
+    surplus,
+)
 from proof.campaigns.history import Call, Changed, Effect, Final, History, Submitted
-from proof.campaigns.session_losses import Cause, Ways
+from proof.campaigns.session_losses import Ways
 
 SHOWN = 20  # of each kind
 _SEEN_LATE = 0.05  # seconds: a receiver writes down that it has answered after it did
@@ -209,42 +218,44 @@ def _successes(case: Case | None) -> list[float]:
 
 def _duplicate_starts(case: Case, asked: Submitted, faults: Faults) -> Iterator[Offence]:
     blamed: set[int] = set()  # failures that explain a call already
-    for extra in surplus(case, asked):
-        call = extra.call
-        why = f"fence {call.fence} began at {call.began_at:.3f} after {_fences(extra.instead_of)}"
-        if extra.same_fence:
-            yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: one claim, two calls")
-        elif asked.mode == "at_most_once":
-            yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: at most one was promised")
-        elif cause := _cause(extra, faults, blamed):
-            yield Offence(Kind.START_EXPLAINED, case.n, f"{why}: {cause.words}", cause.kinds)
-        else:
-            yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}: no fault explains it")
+    extras = {id(extra.call): extra for extra in surplus(case, asked)}
+    for call in case.calls:
+        extra, newer = extras.get(id(call)), newer_before(case, call)
+        if newer:
+            # No fault is an excuse: whoever wakes up from one has to look at its lease first.
+            near = faults.of_node(call.node, newer[0].began_at, call.began_at)
+            why = f"{_began(call)} after {_fences(newer)}, so its claim had been taken over"
+            yield Offence(Kind.START_UNEXPLAINED, case.n, f"{why}; {call.where}: {near}")
+        elif extra is not None:
+            yield _repeated(extra, asked, faults, blamed)
 
 
-def _cause(extra: Surplus, faults: Faults, blamed: set[int]) -> Cause | None:
-    causes = (faults.explain(earlier, extra.call.began_at) for earlier in extra.instead_of)
-    found = next((cause for cause in causes if cause is not None), None)
-    if found is not None:
-        return found
-    for call, then in extra.failed:
-        cause = None if id(call) in blamed else faults.explain(call, then.began_at)
-        if cause is not None:
-            blamed.add(id(call))
-            return cause
-    return None
+def _repeated(extra: Surplus, asked: Submitted, faults: Faults, blamed: set[int]) -> Offence:
+    n, why = asked.n, f"{_began(extra.call)} after {_fences(extra.instead_of)}"
+    if extra.same_fence:
+        return Offence(Kind.START_UNEXPLAINED, n, f"{why}: one claim, two calls")
+    if asked.mode == "at_most_once":
+        return Offence(Kind.START_UNEXPLAINED, n, f"{why}: at most one was promised")
+    if cause := faults.cause(extra, blamed):
+        return Offence(Kind.START_EXPLAINED, n, f"{why}: {cause.words}", cause.kinds)
+    return Offence(Kind.START_UNEXPLAINED, n, f"{why}: no fault explains it")
+
+
+def _began(call: Call) -> str:
+    return f"fence {call.fence} began at {call.began_at:.3f} on {call.where}"
 
 
 def _fences(calls: Sequence[Call]) -> str:
-    return ", ".join(f"{c.fence} at {c.began_at:.3f} on {c.node or 'a node'}" for c in calls)
+    return ", ".join(f"{c.fence} at {c.began_at:.3f} on {c.where}" for c in calls)
 
 
 def _overlaps(case: Case, asked: Submitted, faults: Faults) -> Iterator[Offence]:
     last: Call | None = None
     for call in case.calls:
         if last is not None and call.began_at < faults.end_of(last, asked):
-            why = f"fence {call.fence} began at {call.began_at:.3f} while {last.fence} was running"
-            explained = faults.explain(last, call.began_at)
+            why = f"{_began(call)} while {last.fence} was running on {last.where}"
+            # What was lost is started again under a higher fence, and never under a lower one.
+            explained = last.fence <= call.fence and faults.explain(last, call.began_at)
             kind = Kind.OVERLAP_EXPLAINED if explained else Kind.OVERLAP_UNEXPLAINED
             yield Offence(kind, case.n, why)
         if last is None or faults.end_of(call, asked) > faults.end_of(last, asked):
@@ -304,7 +315,7 @@ def _ending(case: Case, asked: Submitted, final: Final, faults: Faults) -> Itera
                 yield Offence(Kind.UNEXPECTED, case.n, "cancelled, which nobody had asked for")
         case 4:
             yield from _dead(case, asked, final, faults)
-        case 2 if _may_be_paused(case):
+        case 2 if case.may_be_paused:
             pass
         case 0 | 1 | 2 | 3:
             why = f"state {final.state}, attempt {final.attempt}, fence {final.fence}"
@@ -317,11 +328,6 @@ def _ending(case: Case, asked: Submitted, final: Final, faults: Faults) -> Itera
         if ended and not wins:
             why = f"{change.action} was accepted, but it ended in state {final.state}"
             yield Offence(Kind.UNEXPECTED, case.n, why)
-
-
-def _may_be_paused(case: Case) -> bool:
-    resumed = [c.asked_at for c in case.accepted("resume")]
-    return any(all(at < c.asked_at for at in resumed) for c in case.possible("pause"))
 
 
 def _completed(case: Case, asked: Submitted, final: Final) -> Iterator[Offence]:

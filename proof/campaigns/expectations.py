@@ -61,6 +61,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         by_preference = sorted(self.finals, key=lambda final: final.task_id != acknowledged)
         return by_preference[0] if by_preference else None
 
+    @property
+    def may_be_paused(self) -> bool:
+        """In the end."""
+        resumed = [c.asked_at for c in self.accepted("resume")]
+        return any(all(at < c.asked_at for at in resumed) for c in self.possible("pause"))
+
     def accepted(self, *actions: Action) -> list[Changed]:
         """Changes that were answered with yes."""
         return [c for c in self.changes if c.action in actions and c.accepted]
@@ -128,6 +134,13 @@ def surplus(case: Case, asked: Submitted) -> Iterator[Surplus]:
             count, since = count + 1, index
 
 
+def newer_before(case: Case, call: Call) -> list[Call]:
+    """Calls under a higher fence that began before this one. A fence grows when a claim is taken
+    over, which is when the lease of its node has ended by PostgreSQL's clock: so where there are
+    any, this one began without a lease."""
+    return [c for c in case.calls if c.fence > call.fence and c.began_at < call.began_at]
+
+
 def _has_spent(before: Call, asked: Submitted, call: Call) -> bool:
     ended = before.ended_at is not None and before.ended_at <= call.began_at
     return ended and spends(before, asked)
@@ -170,6 +183,29 @@ class Faults:
         if fault is None:
             return None
         return Cause(fault.kind, f"{fault.kind} of {fault.victim} at {fault.at:.3f}")
+
+    def cause(self, extra: Surplus, blamed: set[int]) -> Cause | None:
+        """Which fault can be why this call was made. A failure is blamed once."""
+        causes = (self.explain(earlier, extra.call.began_at) for earlier in extra.instead_of)
+        found = next((cause for cause in causes if cause is not None), None)
+        if found is not None:
+            return found
+        for call, then in extra.failed:
+            cause = None if id(call) in blamed else self.explain(call, then.began_at)
+            if cause is not None:
+                blamed.add(id(call))
+                return cause
+        return None
+
+    def of_node(self, node: str | None, since: float, until: float) -> str:
+        """What happened to a node, for those who look into it."""
+        slack = self._lease + self._limits.aftermath
+        near = [
+            f"{fault.kind} from {fault.at:.3f} to {fault.healed_at:.3f}"
+            for fault in self._faults
+            if fault.victim == node and fault.at <= until and fault.healed_at + slack >= since
+        ]
+        return ", ".join(near) or "no fault of it was near"
 
     def struck(self, since: float) -> bool:
         """Whether whoever would have run a task was broken after this."""

@@ -59,6 +59,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     hung_up: bool = False  # its caller went away, or cancelled it, before it could answer
     node: str | None = None  # where the called one can tell
 
+    @property
+    def where(self) -> str:
+        return self.node or "a node"
+
 
 class Effect(msgspec.Struct, frozen=True):
     """Something that was done for good: at the sink of the observer, or a row in PostgreSQL."""

@@ -169,6 +169,64 @@ def test_one_claim_is_one_call_whatever_happens() -> None:
     assert wrongs(asked(), *twice, fault(DUE + 0.2)) == {"duplicate_starts_unexplained": 1}
 
 
+TAKEN_OVER = [
+    call(DUE + 2.5, 3, node="node-1"),
+    cut_off(DUE + 3.7, 1, node="node-2"),
+    final(fence=3),
+]
+STOPPED = fault(DUE, "pause", "node-2", healed_at=DUE + 3.699)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [],
+        [STOPPED],
+        [STOPPED, fault(DUE + 2.6)],
+        [STOPPED, fault(DUE + 2.6, "postgres_fast", "postgres")],
+    ],
+    ids=["no-fault", "of-the-later", "and-of-the-earlier", "and-of-all"],
+)
+def test_no_fault_excuses_the_start_of_a_claim_that_was_taken_over(faults: list[Fault]) -> None:
+    """Neither that its own node was stopped, nor what happened to the one that took it over: what
+    is lost there is claimed again, under a higher fence."""
+    judgement = judged(asked(), *TAKEN_OVER, *faults)
+    assert wrongs(asked(), *TAKEN_OVER, *faults) == {"duplicate_starts_unexplained": 1}
+    assert judgement[Kind.START_EXPLAINED].count == 0
+
+
+def test_the_start_of_a_claim_that_was_taken_over_names_its_node_and_why_it_was_late() -> None:
+    ((_, why),) = judged(asked(), *TAKEN_OVER, STOPPED)[Kind.START_UNEXPLAINED].first
+    assert why == (
+        "fence 1 began at 103.700 on node-2 after 3 at 102.500 on node-1, so its claim had been "
+        "taken over; node-2: pause from 100.000 to 103.699"
+    )
+    ((_, why),) = judged(asked(), *TAKEN_OVER)[Kind.START_UNEXPLAINED].first
+    assert why.endswith("taken over; node-2: no fault of it was near")
+
+
+def test_such_a_start_is_wrong_where_another_call_was_due_as_well() -> None:
+    """The first one failed, so that a second one is no surplus: but not this one."""
+    calls = [failed(DUE + 2.5, 3), cut_off(DUE + 3.7, 1), call(DUE + 3.8, 5), final(fence=5)]
+    assert wrongs(asked(fails=1), *calls, STOPPED)["duplicate_starts_unexplained"] == 1
+
+
+def test_a_call_beside_one_that_took_it_over_is_not_explained() -> None:
+    running = call(DUE + 2.5, 3, node="node-1", ended_at=DUE + 4)
+    late = cut_off(DUE + 3.7, 1, node="node-2")
+    lost = [STOPPED, fault(DUE + 2.6, "cut", "node-1")]
+    assert wrongs(asked(), running, late, final(fence=3), *lost) == {
+        "duplicate_starts_unexplained": 1,
+        "overlaps_unexplained": 1,
+    }
+
+
+def test_a_repeated_start_names_both_nodes() -> None:
+    twice = [call(DUE + 0.1, 1, node="node-1"), call(DUE + 3, 3, node="node-2"), final(fence=3)]
+    ((_, why),) = judged(asked(), *twice, fault(DUE + 0.2))[Kind.START_EXPLAINED].first
+    assert why.startswith("fence 3 began at 103.000 on node-2 after 1 at 100.100 on node-1: ")
+
+
 def test_at_most_once_is_called_once_whatever_happens() -> None:
     once = asked(mode="at_most_once", max_retries=0)
     twice = [cut_off(DUE + 0.1, 1), call(DUE + 3, 3), final(fence=3)]
