@@ -7,6 +7,8 @@ from uuid import UUID
 
 import asyncpg
 
+from gnomon.store.postgres.database import PoolerConnection
+
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[Any]
 
@@ -83,9 +85,14 @@ class OutboxReader:
 
     async def _connected(self) -> "Connection":
         if self._connection is None or self._connection.is_closed():
-            # Unnamed statements: those of a session do not pass a pooler.
+            # As if a pooler were in between, whether or not: unnamed statements, and no setting
+            # but those of a transaction.
             self._connection = await asyncpg.connect(
-                self._dsn, timeout=10, command_timeout=60, statement_cache_size=0
+                self._dsn,
+                timeout=10,
+                command_timeout=60,
+                statement_cache_size=0,
+                connection_class=PoolerConnection,
             )
         return self._connection
 

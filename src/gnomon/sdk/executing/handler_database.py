@@ -69,7 +69,11 @@ class HandlerDatabase:
                 asyncpg: Any = import_module("asyncpg")  # only workers have it
                 # Unnamed statements: those of a session do not pass a pooler.
                 self._pool = await asyncpg.create_pool(
-                    url, min_size=0, max_size=size, statement_cache_size=0
+                    url,
+                    min_size=0,
+                    max_size=size,
+                    statement_cache_size=0,
+                    connection_class=_connection_class(asyncpg),
                 )
         return self._pool
 
@@ -77,6 +81,28 @@ class HandlerDatabase:
         if await connection.fetchval(_RIGHTS):
             raise InvalidHandler(_TOO_MANY_RIGHTS)
         self._checked = True
+
+
+def _connection_class(asyncpg: Any) -> Any:
+    """Connections whose transactions begin without compiling, in the same round trip: PostgreSQL
+    would compile the completion anew for each task where it believes it to be long. (As in
+    `gnomon.store.postgres.database`, which programs without a server do not have.)"""
+
+    class HandlerConnection(asyncpg.Connection):  # type: ignore[misc] # as above
+        _server_caps: Any
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            # Else the driver changes that setting of the session while it looks up a type, and a
+            # pooler gives the session to others.
+            self._server_caps = self._server_caps._replace(jit=False)
+
+        async def execute(self, query: str, *args: Any, **options: Any) -> Any:
+            if not args and query.startswith("BEGIN"):
+                query = f"{query}; SET LOCAL jit = off"
+            return await super().execute(query, *args, **options)
+
+    return HandlerConnection
 
 
 def check_address(url: str | None) -> None:
