@@ -3,10 +3,11 @@ nothing is called and nothing sent."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -15,24 +16,30 @@ from tests.grpc_servers import grpc_server, in_base64, shop_set
 from tests.unit.node.test_traced_caller import SAMPLED, Plain, delivery
 from tests.unit.node.webhook.misbehaving import receiving
 from tests.unit.node.worker_world import World, working
+from tests.unit.notify.test_channel_secrets import TEST
 
 from gnomon import Depends
 from gnomon.clock import SystemClock
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.queue_target import QueueTarget
-from gnomon.model.targets.target import HttpTarget, Target
+from gnomon.model.targets.target import HttpTarget, NotificationTarget, Target
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.grpc.caller import GrpcCaller
 from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.targets.mail import Mailer
+from gnomon.node.run.targets.notification import NotificationCaller
 from gnomon.node.run.targets.queue import Broker, Message
 from gnomon.node.run.targets.queue.caller import QueueCaller
 from gnomon.node.run.targets.queue.publisher import QueuePublisher
 from gnomon.node.run.targets.traced import TracedCaller
+from gnomon.notify.notification import NOTIFIER_TENANT
+from gnomon.notify.subscription import Subscription, SubscriptionRules, WebhookChannel
 from gnomon.observe.tracing import Tracing
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.executing.context import TaskContext
+from gnomon.settings import NotifySettings
 from gnomon.settings.targets import TargetSettings
 from gnomon.settings.tracing import TracingSettings
 from gnomon.testing.contracts.pipe import a_delivery
@@ -209,6 +216,50 @@ async def test_a_message_whose_broker_took_too_long(trust: Trust) -> None:
     made, run = of(QueueTarget("queue://events/orders"))
     assert await caller.call(made, b"{}", run) is None
     assert broker.published == []
+
+
+class SlowNames(Plain):
+    """A caller whose names take longer to look up than the lease."""
+
+    def __init__(self, trust: Trust) -> None:
+        super().__init__()
+        self._trust = trust
+
+    def ready(self, _: Delivery) -> Awaitable[object] | None:
+        return self._look_up()
+
+    async def _look_up(self) -> None:
+        self._trust.held = False
+
+
+class SlowChannels:
+    """A store that takes longer to read a subscription than the lease."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+
+    async def subscription(self, subscription_id: UUID) -> Subscription:
+        self._trust.held = False
+        return Subscription(
+            id=subscription_id,
+            tenant_id="acme",
+            name="late",
+            channel=WebhookChannel("http://late.example/"),
+            rules=SubscriptionRules(),
+            created_at=datetime.now(UTC),
+        )
+
+
+@pytest.mark.parametrize("subscription_id", [None, UUID(int=1)], ids=["name", "subscription"])
+async def test_a_notification_that_waited(trust: Trust, subscription_id: UUID | None) -> None:
+    http = SlowNames(trust)
+    channels: Any = SlowChannels(trust)
+    mailer = Mailer(NotifySettings(), SystemClock())
+    caller = NotificationCaller(channels, http, mailer, "http://late.example/", trust.holds)
+    made, run = of(NotificationTarget("acme", "late.example", subscription_id))
+    made = msgspec.structs.replace(made, key=TaskKey(NOTIFIER_TENANT, made.key.id))
+    assert await caller.call(made, msgspec.json.encode(TEST), run) is None
+    assert http.called == []
 
 
 @pytest.fixture
