@@ -5,15 +5,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic
 
+from gnomon.fairness.by_tenant import by_tenant
 from gnomon.fairness.lanes import Ages, LaneRound
-from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, T, everyone, nobody
+from gnomon.fairness.ready_queue import (
+    Admit,
+    AdmitFirst,
+    End,
+    Flow,
+    Freely,
+    T,
+    everyone,
+    nobody,
+    none_at_once,
+)  # fmt: skip
 from gnomon.fairness.slot_shares import SlotShares
 from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, TenantShare
 from gnomon.model.tasks.priority import Lane
-
-_I = TypeVar("_I")
 
 _CRITICAL = int(Lane.CRITICAL)
 _ONLY_CRITICAL = 1 << _CRITICAL  # as a set of lanes
@@ -75,7 +84,7 @@ class FairQueue(Generic[T]):
     def put_all(self, entries: Iterable[T]) -> None:
         entries = list(entries)
         tenants = [entry.key.tenant_id for entry in entries]
-        for tenant_id, batch in _by_tenant(tenants, entries).items():
+        for tenant_id, batch in by_tenant(tenants, entries).items():
             account = self._account(tenant_id)
             before = account.lanes.ready
             account.lanes.put_all(batch)
@@ -175,6 +184,7 @@ class FairQueue(Generic[T]):
         now: datetime,
         admit: Admit[T] = everyone,
         freely: Freely = nobody,
+        at_once: AdmitFirst[T] = none_at_once,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -195,7 +205,7 @@ class FairQueue(Generic[T]):
             before = account.lanes.ready
             limit = self._limit(account, most - len(taken))
             asked = everyone if freely(account.tenant_id) else admit
-            taken += self._serve(account, limit, ages, asked, bounded=bounded)
+            taken += self._serve(account, limit, ages, asked, at_once, bounded=bounded)
             self._size += account.lanes.ready - before
         return taken
 
@@ -207,8 +217,9 @@ class FairQueue(Generic[T]):
         return account.affords(following.tag, most, ties=account.serial < following.serial)
 
     def _serve(
-        self, account: TenantShare[T], most: int, ages: Ages, admit: Admit[T], *, bounded: bool
-    ) -> list[T]:
+        self, account: TenantShare[T], most: int, ages: Ages, admit: Admit[T],
+        at_once: AdmitFirst[T], *, bounded: bool,
+    ) -> list[T]:  # fmt: skip
         """Take from one tenant, which is not in the heap meanwhile."""
         lanes = account.lanes
         taken: list[T] = []
@@ -217,12 +228,11 @@ class FairQueue(Generic[T]):
                 self._cap(account)
                 return taken
             may_be_critical = lanes.lanes & _ONLY_CRITICAL
-            if more := lanes.take(left, ages, admit):
+            if more := lanes.take(left, ages, admit, at_once=at_once):
                 taken += more
                 tag = account.tag
-                passed = self._hold(
-                    account, len(more), _critical_of(more) if may_be_critical else 0
-                )
+                lanes_of = [entry.lane for entry in more] if may_be_critical else []
+                passed = self._hold(account, len(more), lanes_of.count(Lane.CRITICAL))
                 if self._capped:
                     self._passed = max(self._passed, passed)
                     self._gained += account.tag - tag
@@ -306,7 +316,7 @@ class FairQueue(Generic[T]):
     def ended_all(self, ends: Iterable[End]) -> None:
         ends = list(ends)
         tenants = [tenant_id for tenant_id, _, _ in ends]
-        for tenant_id, batch in _by_tenant(tenants, ends).items():
+        for tenant_id, batch in by_tenant(tenants, ends).items():
             critical = [lane for _, lane, _ in batch].count(Lane.CRITICAL)
             self._release(self._account(tenant_id), [ran for _, _, ran in batch], critical)
 
@@ -379,20 +389,6 @@ class FairQueue(Generic[T]):
         return self._size
 
 
-def _by_tenant(tenants: Sequence[str], items: list[_I]) -> dict[str, list[_I]]:
-    """The items of each tenant. Most batches are of one."""
-    if tenants and tenants.count(tenants[0]) == len(tenants):
-        return {tenants[0]: items}
-    by_tenant: dict[str, list[_I]] = {tenant: [] for tenant in tenants}
-    for tenant, item in zip(tenants, items, strict=True):
-        by_tenant[tenant].append(item)
-    return by_tenant
-
-
 def _aside(account: TenantShare[T]) -> int:
     """How many entries of a tenant are set aside."""
     return account.lanes.held_back
-
-
-def _critical_of(entries: Iterable[T]) -> int:
-    return [entry.lane for entry in entries].count(Lane.CRITICAL)

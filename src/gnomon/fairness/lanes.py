@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Generic, NamedTuple
 
-from gnomon.fairness.ready_queue import Admit, T, everyone
+from gnomon.fairness.ready_queue import Admit, AdmitFirst, T, everyone, none_at_once
 from gnomon.model.tasks.priority import Lane
 
 DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
@@ -173,13 +173,29 @@ class TenantLanes(Generic[T]):
         else:
             self._more_ready(lane, 1)
 
-    def take(self, most: int, ages: Ages, admit: Admit[T], within: int = _ALL) -> list[T]:
+    def take(
+        self,
+        most: int,
+        ages: Ages,
+        admit: Admit[T],
+        within: int = _ALL,
+        at_once: AdmitFirst[T] = none_at_once,
+    ) -> list[T]:
         """Remove the entries whose turn it is, from a set of lanes; of flows that are not admitted
         none, and they are set aside. Gives fewer only when nothing more is ready there."""
-        queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
+        taken: list[T] = []
         only = _ONLY[self.lanes & within]
-        if admit is everyone and only is not None and not aside and not queues[only].first:
-            return self._take_run(only, most)
+        if only is not None and not self._aside and not self._queues[only].first:
+            waiting, ready = self._queues[only].main, self._ready
+            if admit is everyone:
+                return self._take_run(only, min(most, ready[only]))
+            while (left := min(most - len(taken), ready[only])) and (n := at_once(waiting, left)):
+                taken += self._take_run(only, n)
+        return taken + self._take_each(most - len(taken), ages, admit, within)
+
+    def _take_each(self, most: int, ages: Ages, admit: Admit[T], within: int) -> list[T]:
+        """The same, entry by entry."""
+        queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
         taken: list[T] = []
         late, served = None, 0  # the lanes that are late or lost, before that one was served
         while len(taken) < most and (lanes := self.lanes & within):
@@ -211,9 +227,9 @@ class TenantLanes(Generic[T]):
         self.ready -= len(taken)
         return taken
 
-    def _take_run(self, lane: int, most: int) -> list[T]:
-        """What `take` gives where one lane alone has something, and all of it is admitted."""
-        number = min(most, self._ready[lane])
+    def _take_run(self, lane: int, number: int) -> list[T]:
+        """The first so many of one lane: what `take` gives where that one alone has something,
+        nothing is set aside, and these are admitted."""
         popleft = self._queues[lane].main.popleft
         taken = [popleft() for _ in range(number)]
         for flow, count in Counter([entry.flow for entry in taken]).items():

@@ -29,6 +29,9 @@ class Due(Protocol):
 T = TypeVar("T", bound=Due)
 Admit = Callable[[T], bool]
 Freely = Callable[[str], bool]  # whether all entries of a tenant are admitted
+# Of entries of one tenant that wait in this order, at most so many: how many of the first are
+# admitted.
+AdmitFirst = Callable[[Iterable[T], int], int]
 
 
 def everyone(_: Due) -> bool:
@@ -39,6 +42,11 @@ def everyone(_: Due) -> bool:
 def nobody(_tenant_id: str) -> bool:
     """Each entry is asked about."""
     return False
+
+
+def none_at_once(_waiting: Iterable[Due], _most: int) -> int:
+    """Each entry is asked about."""
+    return 0
 
 
 class ReadyQueue(Protocol[T]):
@@ -67,6 +75,7 @@ class ReadyQueue(Protocol[T]):
         now: datetime,
         admit: Admit[T] = everyone,
         freely: Freely = nobody,
+        at_once: AdmitFirst[T] = none_at_once,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -75,9 +84,11 @@ class ReadyQueue(Protocol[T]):
         no more that are admitted, and whose tenants may hold more slots. `admit` is asked once
         for each, right before it is taken, and may take what the entry needs: if it says yes, the
         entry is taken. It must not change the queue. `freely`: tenants whose entries `admit` would
-        all admit, and take nothing for; it need not be asked about these. `urgent`: only what is
-        CRITICAL. `evicting`: for each of them a running task will leave its slot, so that it costs
-        nobody else one."""
+        all admit, and take nothing for; it need not be asked about these. `at_once` may be asked in
+        place of `admit` about many, and takes what those need that it admits: where it admits fewer
+        than it is asked about, `admit` decides on the others. `urgent`: only what is CRITICAL.
+        `evicting`: for each of them a running task will leave its slot, so that it costs nobody
+        else one."""
 
     def put_back(self, entry: T) -> None:
         """An entry that was taken and could not be claimed: as if it had not been taken."""

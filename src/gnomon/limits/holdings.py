@@ -28,8 +28,51 @@ _AHEAD_SECONDS = 0.5  # of starts that are asked for ahead, where nobody else wa
 _GRAINS = 100  # of the time of a limiter: starts that were made within one are told together
 # After which a call that has not come back is taken to have arrived: in grains, and at most.
 _WAY_GRAINS, _WAY_SECONDS = 10, 1.0
+_NEVER = float("-inf")
 # Starts that run out before the call are asked for with a longer time, for a while.
 _FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
+
+
+class _Grains:
+    """Counts moments, those within one grain of time together. Told of every call, so it keeps the
+    last grain apart."""
+
+    __slots__ = ("_count", "_each", "_grain", "_last", "_until", "taken")
+
+    def __init__(self, grain: float) -> None:
+        self.taken = 0  # moments, in all
+        self._grain = grain
+        self._each: list[tuple[float, int]] = []  # the last moment of each grain before, how many
+        self._until, self._last, self._count = _NEVER, _NEVER, 0
+
+    def add(self, now: float) -> None:
+        if now < self._until:
+            self._last = now
+            self._count += 1
+        else:
+            self._end()
+            self._until, self._last, self._count = now + self._grain, now, 1
+
+    def _end(self) -> None:
+        if self._count:
+            self._each.append((self._last, self._count))
+            self._until, self._count = _NEVER, 0
+
+    def __len__(self) -> int:
+        return self._count + sum(count for _, count in self._each)
+
+    def has_until(self, moment: float) -> bool:
+        """Whether `take` would give anything."""
+        first = self._each[0][0] if self._each else self._last
+        return first <= moment and len(self) > 0
+
+    def take(self, until: float = float("inf")) -> list[tuple[float, int]]:
+        """Remove the grains that were over by then: the last moment of each, and how many."""
+        self._end()
+        taken = [each for each in self._each if each[0] <= until]
+        del self._each[: len(taken)]
+        self.taken += sum(count for _, count in taken)
+        return taken
 
 
 class Batch:
@@ -38,8 +81,8 @@ class Batch:
     matter to the store, so they are only counted."""
 
     __slots__ = (
-        "_arrived", "_back", "_begun", "_grain", "_owed", "_under_way", "_waited", "_way",
-        "good_from", "good_until", "left", "low", "until", "use_until",
+        "_arrived", "_back", "_begun", "_made", "_owed", "_waited", "_way", "came_back",
+        "good_from", "good_until", "left", "low", "spend", "until", "use_until",
     )  # fmt: skip
 
     def __init__(self, starts: Starts, time: StoreTime, per_seconds: float) -> None:
@@ -50,32 +93,23 @@ class Batch:
         self.left = starts.count  # that nobody has taken
         self.low = 0  # with fewer left, more are asked for
         self._owed = starts.count  # of which the store has not been told what became of them
-        self._under_way = 0  # of these, with calls
-        self._arrived = (
-            0  # told as made for calls that had not come back, so that those will not be
-        )
+        self._made = 0  # told as made
+        self._arrived = 0  # of these, for calls that had not come back: those will not be told
         self._waited = 0  # calls that have been under way for long, and were not told as such
-        self._grain = per_seconds / _GRAINS
-        self._way = min(_WAY_SECONDS, _WAY_GRAINS * self._grain)
-        # When the first and the last of some calls began, and came back; how many.
-        self._begun: list[list[float]] = []
-        self._back: list[list[float]] = []
+        grain = per_seconds / _GRAINS
+        self._way = min(_WAY_SECONDS, _WAY_GRAINS * grain)
+        self._begun, self._back = _Grains(grain), _Grains(grain)
+        self.spend = self._begun.add  # a call is made with one of them, at this moment
+        self.came_back = self._back.add  # such a call has ended, so it had arrived
 
-    def spend(self, now: float) -> None:
-        """A call is made with one of them."""
-        self._under_way += 1
-        _add(self._begun, now, self._grain)
-
-    def came_back(self, now: float) -> None:
-        """A call that was made with one of them has ended, so it had arrived."""
-        if self._arrived:
-            self._arrived -= 1
-        else:
-            _add(self._back, now, self._grain)
+    @property
+    def _under_way(self) -> int:
+        """Calls that were not told as made."""
+        return self._begun.taken + len(self._begun) - self._made
 
     def has_news(self, now: float) -> bool:
-        return bool(self._back) or (
-            self._under_way > 0 and bool(self._begun) and self._begun[0][1] <= now - self._way
+        return len(self._back) > self._arrived or (
+            self._under_way > 0 and self._begun.has_until(now - self._way)
         )
 
     def is_over(self, now: float) -> bool:
@@ -84,13 +118,16 @@ class Batch:
 
     def tell(self, now: float, *, idle: bool) -> list[Told]:
         """Starts that were made, and when at the latest; starts that will not be."""
-        told = [self._made(last, int(calls)) for _, last, calls in self._back]
-        self._back.clear()
+        told = []
+        for last, calls in self._back.take():
+            known = min(calls, self._arrived)
+            self._arrived -= known
+            if calls > known:
+                told.append(self._tell_made(last, calls - known))
         self._waited -= sum(each.starts for each in told)
-        while self._begun and self._begun[0][1] <= now - self._way:
-            self._waited += int(self._begun.pop(0)[2])
+        self._waited += sum(calls for _, calls in self._begun.take(now - self._way))
         if self._waited > 0:
-            told.append(self._made(now + USE_SECONDS, self._waited))
+            told.append(self._tell_made(now + USE_SECONDS, self._waited))
             self._arrived += self._waited
             self._waited = 0
         unused = self._owed - self._under_way
@@ -101,20 +138,12 @@ class Batch:
             self.left = 0
         return told
 
-    def _made(self, last: float, starts: int) -> Told:
+    def _tell_made(self, last: float, starts: int) -> Told:
         self._owed -= starts
-        self._under_way -= starts
+        self._made += starts
         # By the store's clock it was at least as early.
         early = timedelta(seconds=max(0.0, self.good_until - last))
         return Told(self.until, starts, self.until - early)
-
-
-def _add(grains: list[list[float]], now: float, grain: float) -> None:
-    if grains and now - grains[-1][0] < grain:
-        grains[-1][1] = now
-        grains[-1][2] += 1
-    else:
-        grains.append([now, now, 1])
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):

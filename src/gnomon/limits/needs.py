@@ -1,6 +1,8 @@
 """Needs of the tasks of a flow, and the stake that one of them has taken. Pure."""
 
-from collections.abc import Sequence
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from gnomon.limits.holdings import TAKE_SECONDS, Batch, Holding
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
@@ -13,7 +15,7 @@ class Stake:
     that have taken the same share one."""
 
     __slots__ = (
-        "_twin", "batches", "called", "era", "flow", "permits", "rated", "take_until", "use_until",
+        "batches", "called", "era", "flow", "permits", "rated", "take_until", "twin", "use_until",
     )  # fmt: skip
 
     def __init__(
@@ -32,7 +34,7 @@ class Stake:
         self.called = False  # with those starts
         self.take_until = min((batch.good_until for batch in batches), default=_EVER) - TAKE_SECONDS
         self.use_until = min((batch.use_until for batch in batches), default=_EVER)
-        self._twin: Stake | None = None
+        self.twin: Stake | None = None  # the same, after the call was made; if one was
 
     def can_be_taken(self, now: float) -> bool:
         """Whether another task can take the same starts."""
@@ -42,10 +44,10 @@ class Stake:
 
     def when_called(self) -> "Stake":
         """The same, after the call was made."""
-        if self._twin is None:
-            self._twin = Stake(self.permits, self.rated, self.batches, self.flow, self.era)
-            self._twin.called = True
-        return self._twin
+        if self.twin is None:
+            self.twin = Stake(self.permits, self.rated, self.batches, self.flow, self.era)
+            self.twin.called = True
+        return self.twin
 
     def is_good(self, flow: int, era: int, now: float) -> bool:
         """Whether it is all that a task of this flow needs before it is called."""
@@ -139,8 +141,24 @@ class Needs:
         self.plain = Stake(self.permits, flow=flow, era=era)  # where no starts are needed
         self.current: Stake | None = None  # what the last one took, where they are
 
-    def stake(self, now: float, era: int) -> Stake | None:
-        """The stake of the next task; None: there are no starts."""
+    def next_stake(self, now: float, era: int) -> Stake | None:
+        """The stake of the next task: that of the last one, while it can be taken. None: there are
+        no starts."""
+        if not self.starts:
+            return self.plain
+        if self.current is None or not self.current.can_be_taken(now):
+            self.current = self._stake(now, era)
+        return self.current
+
+    def room(self, now: float, era: int) -> int:
+        """How many tasks could take that stake now, if no others needed any of it."""
+        stake = self.next_stake(now, era)
+        if stake is None:
+            return 0
+        free = [account.allowed - account.used for account in stake.permits]
+        return min((*free, *[batch.left for batch in stake.batches]), default=sys.maxsize)
+
+    def _stake(self, now: float, era: int) -> Stake | None:
         batches = [account.batch(now) for account in self.starts]
         found = tuple(batch for batch in batches if batch is not None)
         if len(found) < len(batches):
@@ -165,3 +183,29 @@ class Needs:
         if limiter.rate is None or before.start(account, now) is not None:
             return False
         return account.batch(now) is None
+
+
+def take_run(counts: Mapping[Needs, int], now: float, era: int) -> dict[Needs, Stake] | None:
+    """Take what so many tasks with each of these needs take one after the other; gives the stake
+    that all with the same needs have. None: not all of them can have the next one; then nothing is
+    taken."""
+    stakes: dict[Needs, Stake] = {}
+    permits: Counter[Holding] = Counter()
+    starts: Counter[Batch] = Counter()
+    for needs, count in counts.items():
+        stake = needs.next_stake(now, era)
+        if stake is None:
+            return None
+        stakes[needs] = stake
+        permits.update(dict.fromkeys(stake.permits, count))
+        starts.update(dict.fromkeys(stake.batches, count))
+    if any(account.used + count > account.allowed for account, count in permits.items()):
+        return None
+    if any(batch.left < count for batch, count in starts.items()):
+        return None
+    for account, count in permits.items():
+        account.used += count
+        account.touched = True
+    for batch, count in starts.items():
+        batch.left -= count
+    return stakes

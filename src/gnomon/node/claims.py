@@ -35,7 +35,8 @@ class Claims:
     def take(self, most: int) -> list[Entry]:
         """Entries to claim now."""
         checks = self._checks
-        return self._agenda.take(most, self.held.suspects, checks.admitting(), checks.admits_all)
+        admit, at_once = checks.admitting(), checks.admitting_at_once()
+        return self._agenda.take(most, self.held.suspects, admit, checks.admits_all, at_once)
 
     def take_early(self, most: int) -> list[Entry]:
         """Entries to claim ahead of their time: plain ones, while nothing is due."""

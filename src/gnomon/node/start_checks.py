@@ -10,7 +10,7 @@ asked of the store is asked by services.
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from gnomon.fairness.ready_queue import everyone
+from gnomon.fairness.ready_queue import AdmitFirst, everyone, none_at_once
 from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
@@ -42,6 +42,12 @@ class StartCheck:
         that has it all takes nothing."""
         del entry
         return True
+
+    def admit_first(self, waiting: Iterable[Entry], most: int) -> int:
+        """Admit the first of these together, at most so many of one tenant; gives how many. It
+        takes for them what `admit` would; what it does not admit, `admit` may."""
+        del waiting, most
+        return 0
 
     def missed(self, keys: Iterable[TaskKey]) -> None:
         """These were admitted, and surely not claimed: what they took is free again. Not told of
@@ -100,10 +106,18 @@ class StartChecks:
     def admitting(self) -> Callable[[Entry], bool]:
         """The question for each of the entries that are chosen now: most of the time that is one
         check, or none."""
-        busy = [check for check in self._on_admit if not check.is_idle()]
+        busy = self._busy()
         if len(busy) == 1:
             return busy[0].admit
         return self.admit if busy else everyone
+
+    def admitting_at_once(self) -> AdmitFirst[Entry]:
+        """The same question for many together, where it is one check that has to be asked."""
+        busy = self._busy()
+        return busy[0].admit_first if len(busy) == 1 else none_at_once
+
+    def _busy(self) -> list[StartCheck]:
+        return [check for check in self._on_admit if not check.is_idle()]
 
     def admits_all(self, tenant_id: str) -> bool:
         """Whether `admit` would say yes to whatever this tenant has, and take nothing for it."""

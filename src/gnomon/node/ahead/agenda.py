@@ -10,7 +10,17 @@ from itertools import groupby
 from operator import attrgetter
 
 from gnomon.clock import to_micros
-from gnomon.fairness.ready_queue import Admit, End, Flow, Freely, ReadyQueue, everyone, nobody
+from gnomon.fairness.ready_queue import (
+    Admit,
+    AdmitFirst,
+    End,
+    Flow,
+    Freely,
+    ReadyQueue,
+    everyone,
+    nobody,
+    none_at_once,
+)
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
@@ -178,12 +188,13 @@ class Agenda:
         places: SuspectRoom,
         admit: Admit[Entry] = everyone,
         freely: Freely = nobody,
+        at_once: AdmitFirst[Entry] = none_at_once,
     ) -> list[Entry]:
         """Entries to claim now. Suspects among them come first, and have taken their places."""
         taken: list[Entry] = []
         if most > 0 and self._suspects and places.has_room():
             taken += self._suspects.take(most, lambda e: self._take_suspect(e, places, admit))
-        taken += self._take_ready(most - len(taken), admit, freely)
+        taken += self._take_ready(most - len(taken), admit, freely, at_once)
         return taken
 
     def _take_ready(
@@ -191,6 +202,7 @@ class Agenda:
         most: int,
         admit: Admit[Entry],
         freely: Freely = nobody,
+        at_once: AdmitFirst[Entry] = none_at_once,
         *,
         urgent: bool = False,
         evicting: bool = False,
@@ -201,7 +213,7 @@ class Agenda:
         self._let_in_later = later
         try:
             return self._ready.take(
-                most, self._advanced, admit, freely, urgent=urgent, evicting=evicting
+                most, self._advanced, admit, freely, at_once, urgent=urgent, evicting=evicting
             )
         finally:
             self._let_in_later = None

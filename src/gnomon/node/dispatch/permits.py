@@ -7,41 +7,29 @@ they stay with its key until that is known.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
-
-import msgspec
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from gnomon.clock import Clock
 from gnomon.fairness.ready_queue import Flow as FlowId
 from gnomon.limits.holdings import Holding
-from gnomon.limits.limiter import Bucket, Limiter, buckets
-from gnomon.limits.needs import NOTHING, Needs, Stake
-from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE, Quotas
-from gnomon.model.tasks.flow import Flow
+from gnomon.limits.needs import NOTHING, Needs, Stake, take_run
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook, Looked
+from gnomon.node.dispatch.needs_book import Limits, NeedsBook
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartCheck
-from gnomon.notify.notification import CHANNEL_LIMIT, NOTIFIER_TENANT
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
 # Flows that wait for one bucket are many where it has no key and another one has. Letting all of
 # them in for every permit that is free would cost more than the tasks.
 _LET_IN_AT_ONCE = 32
-_MOST_NEEDS = 50_000
+_LEAST_RUN = 16  # entries: to ask about fewer one by one costs no more
 _LANES = tuple(Lane)
-
-
-class Limits(Protocol):
-    """The limits in force: see gnomon.store.tenant_cache."""
-
-    def limiters(self, tenant_id: str) -> Sequence[Limiter]: ...
-    def quotas(self, tenant_id: str) -> Quotas: ...
-    def on_change(self, told: Callable[[], None]) -> None: ...
 
 
 class Permits(StartCheck):
@@ -49,18 +37,15 @@ class Permits(StartCheck):
 
     def __init__(self, limits: Limits, agenda: Agenda, held: HeldTasks, clock: Clock) -> None:
         self.flows = FlowBook()
-        self.accounts: dict[Bucket, Holding] = {}
+        self._book = NeedsBook(limits, clock)
+        self.accounts = self._book.accounts
         self.hot: set[Holding] = set()  # something is to be asked of the store, soon
         self.short: set[Holding] = set()  # flows wait for more of it, or did
         self.wanted = asyncio.Event()  # now
-        self._limits = limits
         self._agenda = agenda
         self.held = held
         self._clock = clock
-        self._rules: dict[str, tuple[Limiter, ...]] = {}
-        self._needs: dict[FlowId, Needs] = {}
-        self._rated = False  # whether any of these needs starts
-        self._era = 0  # grows whenever limits change
+        self._needs = self._book.known
         self._taken: dict[TaskKey, Stake] = {}
         self._doubtful: set[TaskKey] = set()  # may have been claimed, with an answer that was lost
         limits.on_change(self._changed)
@@ -69,23 +54,23 @@ class Permits(StartCheck):
     # looked up once, and what they take is one thing that they share.
 
     def is_idle_for(self, tenant_id: str) -> bool:
-        return not self._rules_of(tenant_id)
+        return not self._book.rules(tenant_id)
 
     def is_free(self, tenant_id: str) -> bool:
         """Nothing is kept for what is not known yet."""
-        return not self._rules_of(tenant_id)
+        return not self._book.rules(tenant_id)
 
     def admit(self, entry: Entry) -> bool:
         key = entry.key
         needs = self._needs.get((key.tenant_id, entry.flow))
         if needs is None:
-            if not self._rules_of(key.tenant_id) or self.flows.is_stale(entry):
+            if not self._book.rules(key.tenant_id) or self.flows.is_stale(entry):
                 return True
             flow = self.flows.find(entry)
             if flow is None:
                 self.wanted.set()
                 return False
-            needs = self._needs_of((key.tenant_id, entry.flow), flow)
+            needs = self._book.of((key.tenant_id, entry.flow), flow)
         if key in self._taken:
             return self._take_again(entry, needs)
         if needs.is_nothing:
@@ -104,6 +89,31 @@ class Permits(StartCheck):
         self._taken[key] = stake
         return True
 
+    def admit_first(self, waiting: Iterable[Entry], most: int) -> int:
+        first = next(iter(waiting))
+        needs = self._needs.get((first.key.tenant_id, first.flow))
+        if needs is None or most < _LEAST_RUN:
+            return 0
+        now = self._clock.monotonic()
+        number = min(most, needs.room(now, self._book.era))
+        if number < _LEAST_RUN:
+            return 0
+        run = list(islice(waiting, number))
+        keys, flows = [entry.key for entry in run], [entry.flow for entry in run]
+        if len(set(keys)) < number or not self._taken.keys().isdisjoint(keys):
+            return 0  # some have taken something before
+        stakes = self._take_run(first.key.tenant_id, Counter(flows), now)
+        if stakes is None:
+            return 0
+        if len(stakes) == 1 and needs.is_nothing:
+            return number
+        if len(stakes) == 1:
+            self._taken.update(dict.fromkeys(keys, stakes[first.flow]))
+        else:
+            found = zip(keys, [stakes[flow] for flow in flows], strict=True)
+            self._taken.update((key, stake) for key, stake in found if stake is not NOTHING)
+        return number
+
     def missed(self, keys: Iterable[TaskKey]) -> None:
         if not self._taken:
             return
@@ -117,8 +127,13 @@ class Permits(StartCheck):
     def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
         if not self._taken and not self._doubtful:
             tenants = {d.key.tenant_id for d in deliveries}
-            if not any(map(self._rules_of, tenants)):
+            if not any(map(self._book.rules, tenants)):
                 return []  # as for most: nothing was taken, and nothing has to be
+        if not self._doubtful:
+            taken, era = self._taken, self._book.era
+            stakes = {(taken.get(d.key), d.flow) for d in deliveries}  # few, of many
+            if all(s is not None and s.flow == flow and s.era == era for s, flow in stakes):
+                return []
         return super().refused(deliveries)
 
     def claimed(self, delivery: Delivery) -> bool:
@@ -127,14 +142,14 @@ class Permits(StartCheck):
         stake = self._taken.get(key)
         if self._doubtful:
             self._doubtful.discard(key)
-        if stake is not None and stake.flow == delivery.flow and stake.era == self._era:
+        if stake is not None and stake.flow == delivery.flow and stake.era == self._book.era:
             return True
-        if not self._rules_of(key.tenant_id):
+        if not self._book.rules(key.tenant_id):
             return True
-        needs = self._needs_of((key.tenant_id, delivery.flow), self.flows.learn(delivery))
+        needs = self._book.of((key.tenant_id, delivery.flow), self.flows.learn(delivery))
         if stake is not None and stake.has_all_of(needs):
             # As another flow, or under other limits, it may have taken more.
-            self._taken[key] = stake.only(needs, self._era)
+            self._taken[key] = stake.only(needs, self._book.era)
             self._return(account for account in stake.permits if account not in needs.permits)
             return True
         return needs.is_nothing
@@ -142,7 +157,7 @@ class Permits(StartCheck):
     def may_call(self, delivery: Delivery) -> bool:
         """Whether its starts are still good. One that ran out on the way, or was used by an earlier
         execution, is made up for by another of the same bucket, if there is one."""
-        if not self._rated:
+        if not self._book.rated:
             return True
         key = delivery.key
         stake = self._taken.get(key)
@@ -154,14 +169,14 @@ class Permits(StartCheck):
             if fresh is None:
                 return False
             stake = fresh
-        self._taken[key] = stake.when_called()
+        self._taken[key] = stake.twin or stake.when_called()
         for batch in stake.batches:
             batch.spend(now)
         return True
 
     def called(self, report: Report) -> None:
         """Its permits are in use until it is settled; its starts have been made by now."""
-        if not self._rated:
+        if not self._book.rated:
             return
         stake = self._taken.get(report.delivery.key)
         if stake is not None and stake.called:
@@ -175,18 +190,40 @@ class Permits(StartCheck):
             self._free(key, unstarted=report.outcome is None)
 
     def all_ended(self, reports: Sequence[Report]) -> None:
-        if self._taken:
+        taken = self._taken
+        if not taken:
+            return
+        if self._doubtful or self.held.stuck or True in [r.outcome is None for r in reports]:
             super().all_ended(reports)
+            return
+        stakes = Counter([taken.pop(report.delivery.key, NOTHING) for report in reports])
+        for stake, count in stakes.items():
+            self._return(stake.permits, count)
 
     # What is taken
 
+    def _take_run(
+        self, tenant_id: str, counts: dict[int, int], now: float
+    ) -> dict[int, Stake] | None:
+        """Take what so many tasks of each of these flows need; gives the stake of each flow. None:
+        it is not known what they need, or not all can have it."""
+        found = {flow: self._needs.get((tenant_id, flow)) for flow in counts}
+        known = {flow: needs for flow, needs in found.items() if needs is not None}
+        if len(known) < len(found):
+            return None
+        needed = {n: counts[flow] for flow, n in known.items() if not n.is_nothing}
+        stakes = take_run(needed, now, self._book.era)
+        if stakes is None:
+            return None
+        for stake in stakes.values():
+            self._note_low(stake, now)
+        return {flow: stakes.get(needs, NOTHING) for flow, needs in known.items()}
+
     def _take_starts(self, needs: Needs) -> Stake | None:
         now = self._clock.monotonic()
-        stake = needs.current
-        if stake is None or not stake.can_be_taken(now):
-            stake = needs.current = needs.stake(now, self._era)
-            if stake is None:
-                return None
+        stake = needs.next_stake(now, self._book.era)
+        if stake is None:
+            return None
         for batch in stake.batches:
             batch.left -= 1
             if batch.left < batch.low:
@@ -205,9 +242,9 @@ class Permits(StartCheck):
         key, now = entry.key, self._clock.monotonic()
         self._doubtful.add(key)
         before = self._taken[key]
-        if before.is_good(entry.flow, self._era, now):
+        if before.is_good(entry.flow, self._book.era, now):
             return True
-        after = before.completed(needs, now, self._era)
+        after = before.completed(needs, now, self._book.era)
         if after is None:
             self._refuse(entry, needs, before)
             return False
@@ -249,18 +286,19 @@ class Permits(StartCheck):
             for account in stake.rated:
                 self.let_in(account)
 
-    def _return(self, accounts: Iterable[Holding]) -> None:
+    def _return(self, accounts: Iterable[Holding], count: int = 1) -> None:
+        """Return so many permits of each."""
         for account in accounts:
-            account.used -= 1
+            account.used -= count
             if account.permits > account.allowed and account.has_surplus:
                 self._note(account)
             elif account.flows:
-                self.let_in(account)
+                self.let_in(account, count)
 
-    def let_in(self, account: Holding) -> None:
+    def let_in(self, account: Holding, times: int = 1) -> None:
         """Let flows that wait for this bucket be asked for again, if it has something to give."""
         if account.flows and account.can_give(self._clock.monotonic()):
-            chosen = list(account.flows)[:_LET_IN_AT_ONCE]
+            chosen = list(account.flows)[: _LET_IN_AT_ONCE * times]
             for flow in chosen:
                 del account.flows[flow]
             self._let_in_flows(chosen)
@@ -304,10 +342,10 @@ class Permits(StartCheck):
         """A flow that is known by now wants to be let in: first get what lacks; gives whether
         anything does."""
         known = self.flows.named(flow)
-        if known is None or not self._rules_of(flow[0]):
+        if known is None or not self._book.rules(flow[0]):
             return False
         now = self._clock.monotonic()
-        lacking = self._needs_of(flow, known).all_lacking(now)
+        lacking = self._book.of(flow, known).all_lacking(now)
         for account in lacking:
             account.flows[flow] = None
             self.short.add(account)
@@ -317,70 +355,16 @@ class Permits(StartCheck):
 
     def forget(self, accounts: Iterable[Holding]) -> None:
         """These are at rest."""
-        for account in accounts:
-            del self.accounts[account.bucket]
-            self.hot.discard(account)
-            self.short.discard(account)
-        self._needs.clear()
+        accounts = list(accounts)
+        self.hot.difference_update(accounts)
+        self.short.difference_update(accounts)
+        self._book.forget(accounts)
 
     def _changed(self) -> None:
         """Limits have changed: what was refused by the old ones may be taken by the new."""
-        self._rules.clear()
-        self._needs.clear()
-        self._era += 1
         now = self._clock.monotonic()
-        for account in self.accounts.values():
-            rules = self._rules_of(account.bucket.tenant_id)
-            rule = next((r for r in rules if r.name == account.bucket.limiter), None)
-            if rule == account.limiter:
-                continue
-            if rule is not None:
-                account.change(rule)
+        for account in self._book.change():
             flows, account.flows = list(account.flows), {}
             self._let_in_flows(flows)
             account.ask_at = now
             self._note(account)
-
-    def _rules_of(self, tenant_id: str) -> tuple[Limiter, ...]:
-        rules = self._rules.get(tenant_id)
-        if rules is None:
-            rules = self._rules[tenant_id] = tuple(_rules(self._limits, tenant_id))
-        return rules
-
-    def _needs_of(self, number: FlowId, flow: Flow) -> Needs:
-        needs = self._needs.get(number)
-        if needs is None:
-            found = sorted(self._buckets(flow), key=lambda f: f[1])
-            each = tuple(self._account(limiter, bucket) for limiter, bucket in found)
-            needs = Needs(each, number[1], self._era)
-            self._rated = self._rated or bool(needs.starts)
-            if len(self._needs) >= _MOST_NEEDS:
-                self._needs.clear()
-            if number[1]:
-                self._needs[number] = needs
-        return needs
-
-    def _buckets(self, flow: Flow) -> list[tuple[Limiter, Bucket]]:
-        found = buckets(self._rules_of(flow.tenant_id), flow)
-        if flow.tenant_id == NOTIFIER_TENANT and flow.queue is not None:
-            # It is held to the limits of the tenant that it is sent for, too.
-            served = msgspec.structs.replace(flow, queue=None)
-            found += buckets(self._limits.limiters(flow.queue), served)
-        return found
-
-    def _account(self, limiter: Limiter, bucket: Bucket) -> Holding:
-        account = self.accounts.get(bucket)
-        if account is None:
-            now = self._clock.monotonic()
-            account = self.accounts[bucket] = Holding(bucket, limiter, now)
-        account.limiter = limiter
-        return account
-
-
-def _rules(limits: Limits, tenant_id: str) -> Iterator[Limiter]:
-    if tenant_id == NOTIFIER_TENANT:
-        yield CHANNEL_LIMIT
-    yield from limits.limiters(tenant_id)
-    quota = limits.quotas(tenant_id).executions_per_minute
-    if quota is not None:
-        yield Limiter(tenant_id=tenant_id, name=EXECUTIONS_PER_MINUTE, rate=quota, per_seconds=60.0)

@@ -33,23 +33,25 @@ class PostgresLimits:
         # One order for all, so that two calls that meet cannot wait for each other.
         batch = sorted(asks, key=lambda ask: ask.bucket)
         told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
-        rows = await self._database.fetch(
-            "exchange_permits",
-            node,
-            turn,
-            [ask.bucket.tenant_id for ask in batch],
-            [ask.bucket.limiter for ask in batch],
-            [ask.bucket.key for ask in batch],
-            [ask.rate for ask in batch],
-            [ask.kept for ask in batch],
-            [ask.wanted for ask in batch],
-            [ask.starts for ask in batch],
-            [ask.seconds for ask in batch],
-            [place for place, _ in told],
-            [each.until for _, each in told],
-            [each.starts for _, each in told],
-            [each.at for _, each in told],
-        )
+        # Its first call costs PostgreSQL 11 ms on each connection, any other 0.3 ms: so it has few.
+        async with self._database.reserved() as connection:
+            rows = await connection.fetch(
+                query("exchange_permits"),
+                node,
+                turn,
+                [ask.bucket.tenant_id for ask in batch],
+                [ask.bucket.limiter for ask in batch],
+                [ask.bucket.key for ask in batch],
+                [ask.rate for ask in batch],
+                [ask.kept for ask in batch],
+                [ask.wanted for ask in batch],
+                [ask.starts for ask in batch],
+                [ask.seconds for ask in batch],
+                [place for place, _ in told],
+                [each.until for _, each in told],
+                [each.starts for _, each in told],
+                [each.at for _, each in told],
+            )
         return [
             PermitGrant(
                 batch[place - 1].bucket,
