@@ -4,7 +4,8 @@ from tests.integration.support import Connection
 
 _QUERIES = {
     "relations": """
-        SELECT relname, relkind, relpersistence, reloptions::text, relrowsecurity,
+        SELECT relname, relkind, relpersistence,
+            ARRAY(SELECT unnest(reloptions) ORDER BY 1)::text, relrowsecurity,
             relforcerowsecurity, pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid)
         FROM pg_class WHERE relnamespace = 'gnomon'::regnamespace
     """,

@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.task SET (autovacuum_vacuum_scale_factor = 0.02);
