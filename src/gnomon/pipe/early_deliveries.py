@@ -44,8 +44,9 @@ class EarlyDeliveries:
         """Remove the first, and those that follow it, up to so many."""
         if most <= 0 or self._first() is None:
             return []
-        popped = self._held_of(self._order[self._passed : self._passed + most])
-        self._passed += most
+        first = self._passed
+        popped = self._held_of(self._order[first : first + most])
+        self._passed = min(first + most, len(self._order))
         return self.remove(popped)
 
     def due(self, now: float) -> list[Delivery]:
@@ -92,8 +93,10 @@ class EarlyDeliveries:
             self._passed += 1
         return order[self._passed]
 
-    def _held_of(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    def _held_of(self, deliveries: list[Delivery]) -> list[Delivery]:
         by_key = self._by_key
+        if len(self._order) - self._passed == self._count:
+            return deliveries  # none was removed
         return [d for d in deliveries if _is_among(d, by_key.get(d.key, ()))]
 
 

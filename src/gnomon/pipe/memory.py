@@ -66,6 +66,7 @@ class MemoryPipe:
         self._surplus = 0  # of the others, how many are beyond the room
         self._offered = EarlyDeliveries()  # surplus that a slot may start
         self._begun: list[Delivery] = []  # offered ones that slots took, and nobody was told of
+        self._taken_surplus = 0  # that slots have taken, and that may not be settled
         self._returned = 0  # surplus that did not start, and is not settled
         self._idle: deque[asyncio.Future[None]] = deque()
         self._reports = ReportQueue()
@@ -138,6 +139,8 @@ class MemoryPipe:
 
     def start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         counted = self._counted() - self._held_urgent
+        if self._surplus and not self._held_urgent and deliveries == self._held.all():
+            return self._start_all(counted)
         started = self._held.remove(deliveries)
         urgent = _critical(started)
         self._held_urgent -= urgent
@@ -147,6 +150,16 @@ class MemoryPipe:
             self._surplus -= beyond
             self._offered.add(surplus)
             self._reports.pause()
+        self._enqueue(started)
+        return started
+
+    def _start_all(self, counted: int) -> list[Delivery]:
+        """All that is held: thousands are not moved one by one."""
+        before, self._offered, self._held = self._offered, self._held, EarlyDeliveries()
+        self._surplus = 0
+        started = self._offered.pop(counted)
+        self._offered.add(before.all())
+        self._reports.pause()
         self._enqueue(started)
         return started
 
@@ -214,6 +227,7 @@ class MemoryPipe:
             return None
         taken = self._offered.pop(min(_AT_ONCE, self._most_others - self._busy_others))
         self._outstanding += len(taken)
+        self._taken_surplus += len(taken)
         self._begun += taken
         self._others.extend(taken)
         self._busy_others += 1
@@ -271,6 +285,7 @@ class MemoryPipe:
             self._outstanding += beyond
         self._outstanding_urgent -= _critical([report.delivery for report in reports])
         self._reported = max(0, self._reported - len(reports))
+        self._taken_surplus = max(0, self._taken_surplus - len(reports))
         if self._reported_bytes:
             outcomes = [report.outcome for report in reports]
             self._reported_bytes -= sum(_size(each) for each in outcomes if each is not None)
@@ -283,7 +298,8 @@ class MemoryPipe:
         """Slots that are not kept, and that nothing was claimed for; what was claimed ahead makes
         it negative. CRITICAL deliveries fill the kept ones first."""
         kept = max(0, self._reserved - self._outstanding_urgent)
-        settling = min(max(0, self._reported - self._returned), self._settling)
+        reported = max(0, self._reported - self._returned)
+        settling = min(reported, self._settling + self._taken_surplus)
         if self._reported_bytes > _MOST_BYTES:
             settling = 0
         return self._slots - self._outstanding + settling - kept

@@ -173,12 +173,12 @@ class EarlyStarts:
         started = 0
         try:
             startable, recalled = await self._troubles.noting(CHORE, self._ask())
-            parts = _parts(startable, _BEGUN_PART) if recalled else [startable]
-            for part in parts:
-                consent = part
-                if recalled:
-                    consent = await self._troubles.noting(CHORE, self._standing(part))
-                started += self._hand_over(part, consent)
+            if not recalled:
+                return self._hand_over(startable)
+            for part in _parts(startable, _BEGUN_PART):
+                standing = await self._troubles.noting(CHORE, self._store.begin(part))
+                started += self._hand_over([d for d in part if (d.key, d.fence) in standing])
+                self._refuse([d for d in part if (d.key, d.fence) not in standing])
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
         return started
@@ -192,13 +192,7 @@ class EarlyStarts:
         recalls = await self._store.recalls()
         return self._pipe.startable(recalls.now), recalls.number != self._recalls
 
-    async def _standing(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Those of them whose very claim stands: a task that was taken back may have been claimed
-        again."""
-        begun = await self._store.begin(deliveries)
-        return [d for d in deliveries if (d.key, d.fence) in begun]
-
-    def _hand_over(self, asked: Sequence[Delivery], consent: Sequence[Delivery]) -> int:
+    def _hand_over(self, consent: Sequence[Delivery]) -> int:
         """Start those that there is consent for. Gives how many start, or are offered."""
         before = self._pipe.offered()
         started = self._pipe.start(consent)
@@ -206,10 +200,12 @@ class EarlyStarts:
         if offered:
             self._offered_at = self._began_at = self._clock.monotonic()
         self._tell(started)
-        # What was taken back waits, unless it has ended: nobody else may have told this node.
-        refused = [self._entries.get(d.key) for d in self._give_back(asked, but=consent)]
-        self._requeue.hinted([entry for entry in refused if entry is not None])
         return len(started) + offered
+
+    def _refuse(self, deliveries: Sequence[Delivery]) -> None:
+        """What was taken back waits, unless it has ended: nobody else may have told this node."""
+        refused = [self._entries.get(d.key) for d in self._give_back(deliveries)]
+        self._requeue.hinted([entry for entry in refused if entry is not None])
 
     def follow(self) -> int:
         """Tell of what slots have taken of the surplus, and give back what they do not get to; gives
@@ -234,12 +230,9 @@ class EarlyStarts:
         entries = [entry for entry in known if entry is not None]
         self._emit(started_event(entries, started, self._clock.now()))
 
-    def _give_back(
-        self, deliveries: Sequence[Delivery], but: Sequence[Delivery] = ()
-    ) -> list[Delivery]:
+    def _give_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Those of them that are still held are not started here; gives which."""
-        kept = {id(d) for d in but}
-        given = self._pipe.take_back([d for d in deliveries if id(d) not in kept])
+        given = self._pipe.take_back(deliveries)
         for delivery in given:
             self._pipe.report(Report(delivery))
         return given
