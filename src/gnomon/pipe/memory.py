@@ -166,6 +166,9 @@ class MemoryPipe:
     def offered(self) -> int:
         return len(self._offered) + len(self._begun)
 
+    def waiting(self) -> int:
+        return len(self._urgent) + len(self._others) + len(self._offered)
+
     def begun(self) -> list[Delivery]:
         begun, self._begun = self._begun, []
         if not self._offered:

@@ -34,6 +34,7 @@ _TIMER = 0.001  # seconds by which a timer may be late: the last of them are sle
 _SHORTEST_SLEEP = 0.0002
 _LOOK_SECONDS = 0.005  # between looks at what is offered
 _STALL_SECONDS = 0.025  # without a start: the slots are busy, and others may have some
+_STALL_LOOKS = 3  # in that time: a loop that was held up says nothing of the slots
 _LONGEST_OFFER = 0.3  # seconds
 
 
@@ -59,7 +60,9 @@ class EarlyStarts:
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held or offered
-        self._offered_at = self._began_at = 0.0  # the last of it, by the monotonic clock
+        self._offered_at = 0.0  # the last of it, by the monotonic clock
+        self._waiting = 0  # for slots, when something was last seen to start
+        self._began_at, self._looks = 0.0, 0  # when that was, and the looks since then
         self.holds = asyncio.Event()  # more than before
 
     def services(self, signals: Signals) -> list[Service]:
@@ -198,7 +201,8 @@ class EarlyStarts:
         started = self._pipe.start(consent)
         offered = self._pipe.offered() - before
         if offered:
-            self._offered_at = self._began_at = self._clock.monotonic()
+            self._offered_at = self._clock.monotonic()
+            self._progressed()
         self._tell(started)
         return len(started) + offered
 
@@ -208,15 +212,17 @@ class EarlyStarts:
         self._requeue.hinted([entry for entry in refused if entry is not None])
 
     def follow(self) -> int:
-        """Tell of what slots have taken of the surplus, and give back what they do not get to; gives
-        how much of that."""
+        """Tell of what slots have taken of the surplus, and give back what they do not get to;
+        gives how much of that."""
         if not self._pipe.offered():
             return 0
-        now = self._clock.monotonic()
         if begun := self._pipe.begun():
-            self._began_at = now
             self._tell(begun)
-        stalled = now - self._began_at >= _STALL_SECONDS
+        if begun or self._pipe.waiting() != self._waiting:
+            self._progressed()
+        self._looks += 1
+        now = self._clock.monotonic()
+        stalled = self._looks > _STALL_LOOKS and now - self._began_at >= _STALL_SECONDS
         if not stalled and now - self._offered_at < _LONGEST_OFFER:
             return 0
         unstarted = self._pipe.unstarted()
@@ -224,6 +230,10 @@ class EarlyStarts:
             self._entries.pop(delivery.key, None)
             self._pipe.report(Report(delivery))
         return len(unstarted)
+
+    def _progressed(self) -> None:
+        self._waiting = self._pipe.waiting()
+        self._began_at, self._looks = self._clock.monotonic(), 0
 
     def _tell(self, started: Sequence[Delivery]) -> None:
         known = [self._entries.pop(d.key, None) for d in started]
