@@ -41,13 +41,14 @@ class EarlyDeliveries:
         return None if first is None else first.not_before
 
     def pop(self, most: int) -> list[Delivery]:
-        """Remove the first, and those that follow it, up to so many."""
-        if most <= 0 or self._first() is None:
-            return []
-        first = self._passed
-        popped = self._held_of(self._order[first : first + most])
-        self._passed = min(first + most, len(self._order))
-        return self.remove(popped)
+        """Remove the first, up to so many."""
+        popped: list[Delivery] = []
+        while (missing := most - len(popped)) > 0 and self._first() is not None:
+            first = self._passed
+            held = self._held_of(self._order[first : first + missing])
+            self._passed = min(first + missing, len(self._order))
+            popped += self.remove(held)
+        return popped
 
     def due(self, now: float) -> list[Delivery]:
         """Those whose time has come; they stay."""
