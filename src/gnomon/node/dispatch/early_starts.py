@@ -171,7 +171,7 @@ class EarlyStarts:
     async def start(self) -> int:
         """Start what is held, its time has come for, and nobody has taken back; gives how
         many, with those that are offered."""
-        if not self._has_startable():
+        if not self._pipe.startable(self._clock.seconds()):
             return 0
         started = 0
         try:
@@ -185,10 +185,6 @@ class EarlyStarts:
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
         return started
-
-    def _has_startable(self) -> bool:
-        at = self._pipe.next_start()
-        return at is not None and at <= self._clock.seconds()
 
     async def _ask(self) -> tuple[list[Delivery], bool]:
         """What has come to its time by the store's clock, and whether anything was taken back."""
