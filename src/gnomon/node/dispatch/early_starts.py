@@ -182,6 +182,7 @@ class EarlyStarts:
                 standing = await self._troubles.noting(CHORE, self._store.begin(part))
                 started += self._hand_over([d for d in part if (d.key, d.fence) in standing])
                 self._refuse([d for d in part if (d.key, d.fence) not in standing])
+                self.follow()  # the next answer may take long
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
         return started

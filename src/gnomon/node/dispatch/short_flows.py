@@ -8,7 +8,7 @@ from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Report, seconds_of
 from gnomon.store.ports.dispatch import Entry
 
-MOMENT = 0.1  # seconds
+MOMENT = 0.2  # seconds: claiming them at the instant takes longer
 _LEAST_SECONDS = 8e-6  # that a slot needs for a task, however short it is
 _SAMPLE = 32  # of a batch or a herd: looking at all of them would cost more than it tells
 _KEPT = 64  # executions of a flow
