@@ -298,9 +298,9 @@ async def test_what_is_offered_can_be_interrupted(stage: Stage) -> None:
 async def test_a_large_herd_is_claimed_further_ahead(stage: Stage) -> None:
     stage.startable = 1500
     await stage.stored(1500)
-    await stage.before(111)
+    await stage.before(126)
     assert await stage.early.claim() == 0
-    await stage.before(110)
+    await stage.before(125)
     assert await stage.early.claim() == 1500
     await stage.at(INSTANT - timedelta(microseconds=1))
     assert (await stage.early.start(), stage.run()) == (0, [])
