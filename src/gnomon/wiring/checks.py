@@ -12,7 +12,6 @@ from gnomon.node.dispatch.permit_keeper import PermitKeeper
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.dispatch.pool_check import PoolCheck
-from gnomon.node.dispatch.short_flows import ShortFlows
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.targets import Place
@@ -36,23 +35,19 @@ class CheckAssembly:
         held: HeldTasks,
         pool: Pool,
         troubles: Troubles,
-        short_flows: ShortFlows | None = None,
     ) -> None:
-        """`short_flows`: listens to what ends, where herds are held."""
         self._inputs = inputs
         self._lease = lease
         self._agenda = agenda
         self._held = held
         self._pool = pool
         self._troubles = troubles
-        self._short_flows = short_flows
+        self.listening: list[StartCheck] = []  # to what ends, and refuse nothing
 
     @cached_property
     def checks(self) -> StartChecks:
         """In the order in which they are asked."""
-        each: list[StartCheck] = [self._breakers, self._permits]
-        if self._short_flows is not None:
-            each.append(self._short_flows)
+        each: list[StartCheck] = [self._breakers, self._permits, *self.listening]
         inputs = self._inputs
         assert inputs.callers is not None, "a gateway has checks of its own"
         room = inputs.callers.least_room

@@ -297,10 +297,11 @@ class Assembly:
 
     @cached_property
     def _checks(self) -> CheckAssembly:
-        return CheckAssembly(
-            self._inputs, self._lease, self._agenda, self._held, self._pool, self._troubles,
-            self._short_flows,
-        )  # fmt: skip
+        checks = CheckAssembly(
+            self._inputs, self._lease, self._agenda, self._held, self._pool, self._troubles
+        )
+        checks.listening.append(self._short_flows)
+        return checks
 
     @cached_property
     def _pool(self) -> Pool:
