@@ -88,7 +88,7 @@ def _grant_skipped() -> None:
 
     def make(_original: Any) -> Any:
         async def begin(_self: Any, deliveries: Any) -> Any:
-            return {delivery.key for delivery in deliveries}
+            return {(delivery.key, delivery.fence) for delivery in deliveries}
 
         return begin
 

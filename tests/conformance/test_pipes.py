@@ -22,7 +22,7 @@ from gnomon.node.remote.delivery_gate import DeliveryGate
 from gnomon.node.run.starter import Starter
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
-from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.envelope import Delivery, FencedKey, Report
 from gnomon.pipe.http.http_pipe import HttpPipe
 from gnomon.pipe.http.messages import Poll, PollAnswer, TaskClaim, WorkerReport
 from gnomon.pipe.http.session import WorkerSession
@@ -183,7 +183,7 @@ class _Early(SystemClock):
         return 0.0
 
 
-async def _nobody(deliveries: Sequence[Delivery]) -> set[TaskKey]:
+async def _nobody(deliveries: Sequence[Delivery]) -> set[FencedKey]:
     raise AssertionError(f"nothing of the suite asks before it starts: {deliveries}")
 
 

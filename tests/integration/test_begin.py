@@ -59,7 +59,7 @@ async def test_a_claim_that_stands_may_begin(stage: Stage) -> None:
     # Asked again, because the answer was lost, it says the same.
     for _ in range(2):
         consent = await stage.dispatch.begin(asking)
-        assert consent == {delivery.key for delivery in asking}
+        assert consent == {(delivery.key, delivery.fence) for delivery in asking}
     assert [await stage.begun(delivery) for delivery in deliveries] == [True, True, False]
     after = await live(stage.connection, asking[0].key)
     assert before is not None
@@ -75,7 +75,7 @@ async def test_what_was_taken_over_may_not_begin(stage: Stage) -> None:
     )
     other = await joined(stage.database)
     assert (await stage.dispatch.claim(other, [reclaimed.key])).deliveries
-    assert await stage.dispatch.begin([swept, reclaimed, kept]) == {kept.key}
+    assert await stage.dispatch.begin([swept, reclaimed, kept]) == {(kept.key, kept.fence)}
     assert not await stage.begun(swept)
     assert not await stage.begun(reclaimed)
 
@@ -85,7 +85,7 @@ async def test_what_this_very_node_claimed_again_may_only_begin_once(stage: Stag
     await stage.dispatch.settle([settlement(first, LOST, OutcomeKind.LOST)])
     (second,) = (await stage.dispatch.claim(stage.node, [first.key])).deliveries
     assert await stage.dispatch.begin([first]) == set()
-    assert await stage.dispatch.begin([second]) == {first.key}
+    assert await stage.dispatch.begin([first, second]) == {(second.key, second.fence)}
 
 
 async def test_a_node_that_was_declared_dead_may_begin_nothing(stage: Stage) -> None:
@@ -102,7 +102,7 @@ async def test_what_is_to_be_cancelled_may_not_begin(stage: Stage) -> None:
     await stage.connection.execute(
         "UPDATE gnomon.task SET cancel_requested = true WHERE id = $1", cancelled.key.id
     )
-    assert await stage.dispatch.begin([cancelled, kept]) == {kept.key}
+    assert await stage.dispatch.begin([cancelled, kept]) == {(kept.key, kept.fence)}
 
 
 async def test_what_is_being_changed_is_not_waited_for(stage: Stage) -> None:
@@ -111,7 +111,7 @@ async def test_what_is_being_changed_is_not_waited_for(stage: Stage) -> None:
         await stage.connection.execute(
             "SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", held.key.id
         )
-        assert await stage.dispatch.begin([held, kept]) == {kept.key}
+        assert await stage.dispatch.begin([held, kept]) == {(kept.key, kept.fence)}
 
 
 async def test_the_next_claim_has_not_begun(stage: Stage) -> None:

@@ -68,7 +68,7 @@ async def test_the_tasks_of_a_dead_node(
     dispatch, incarnation = PostgresDispatch(database, 10), await joined(database, "victim")
     claim = await dispatch.claim(incarnation, [key])
     if case.begun:
-        assert await dispatch.begin(claim.deliveries) == {key}
+        assert {begun for begun, _ in await dispatch.begin(claim.deliveries)} == {key}
     await connection.execute(
         "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
     )
@@ -101,9 +101,9 @@ async def test_only_a_claim_that_stands_may_begin(
     )
     async with connection.transaction():
         await connection.execute("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", locked.id)
-        assert await dispatch.begin(deliveries) == {good}
+        assert {key for key, _ in await dispatch.begin(deliveries)} == {good}
     # Asked again, as after an answer that was lost, it says the same.
-    assert await dispatch.begin(deliveries) == {good, locked}
+    assert {key for key, _ in await dispatch.begin(deliveries)} == {good, locked}
     await connection.execute(
         "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
     )
@@ -116,7 +116,7 @@ async def test_a_new_claim_has_not_begun(
     dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
     (key,) = await store(database, call_of(now, "echo", delivery=EXACTLY)[1])
     claim = await dispatch.claim(incarnation, [key])
-    assert await dispatch.begin(claim.deliveries) == {key}
+    assert {begun for begun, _ in await dispatch.begin(claim.deliveries)} == {key}
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     assert len((await dispatch.claim(incarnation, [key])).deliveries) == 1
     (row,) = await dispatch.running_on(incarnation)
@@ -134,7 +134,8 @@ async def test_what_has_begun_meanwhile_is_notreleased(
     deliveries = (await dispatch.claim(incarnation, [begun, not_begun])).deliveries
     read = await dispatch.running_on(incarnation)
     assert [row.begun for row in read] == [False, False]
-    assert await dispatch.begin([d for d in deliveries if d.key == begun]) == {begun}
+    asked = [d for d in deliveries if d.key == begun]
+    assert {key for key, _ in await dispatch.begin(asked)} == {begun}
     given_back = await dispatch.settle([released(row) for row in read])
     assert [s.key for s in given_back] == [not_begun]
     row = await live(connection, begun)

@@ -24,6 +24,7 @@ MEASURES = {
     *("drain_rate", "drain_rate_with_start", "drain_rate_steady"),
     *("idle_p50", "idle_p99", "idle_request_p50", "idle_request_p99"),
     *("herd_p50", "herd_p99", "herd_max", "herd_early"),
+    *("large_herd_p50", "large_herd_p99", "large_herd_max", "large_herd_early"),
     *("sustained_rate", "sustained_submit_rate", "sustained_backlog"),
 }
 LONG = ("bench", "--only", "sustained", "--seconds", "120")

@@ -6,6 +6,7 @@ again once it is known not to be claimed, or is settled.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -38,9 +39,14 @@ class Claims:
         admit, at_once = checks.admitting(), checks.admitting_at_once()
         return self._agenda.take(most, self.held.suspects, admit, checks.admits_all, at_once)
 
-    def take_early(self, most: int) -> list[Entry]:
-        """Entries to claim ahead of their time: plain ones, while nothing is due."""
-        return self._agenda.take_early(most, self._checks.is_plain)
+    def take_early(self, most: int, surplus: int = 0) -> list[Entry]:
+        """Entries to claim ahead of their time: plain ones, while nothing is due. Those of the
+        `surplus` take what all of them do."""
+        return self._agenda.take_early(most, self._checks.is_plain, surplus)
+
+    def is_disturbed(self, due_at: datetime) -> bool:
+        """Whether something comes before what is claimed ahead of this time."""
+        return self.awaits() or self._agenda.has_herd(before=due_at)
 
     def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""
@@ -82,6 +88,11 @@ class Claims:
         for entry in entries:
             if self._agenda.knows(entry.key):
                 self._agenda.again(entry, entry.due_at)
+
+    def not_yet(self, entries: Collection[Entry]) -> None:
+        """These were to be claimed early, and were not asked for: something else comes first."""
+        self.missed(entries)
+        self._agenda.not_yet(entries)
 
     def unanswered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
@@ -155,8 +166,9 @@ class Claims:
 
     def _unused(self, entries: Iterable[Entry]) -> None:
         """The slots and places that were taken for these are free again."""
-        for entry in entries:
-            self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
+        entries = list(entries)
+        self._agenda.ended_all([(e.key.tenant_id, e.lane, None) for e in entries])
+        for entry in entries if self.held.suspects.held else ():
             if entry.key not in self.held.fences:
                 self.held.suspects.release(entry.key)
 

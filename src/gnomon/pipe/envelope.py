@@ -20,6 +20,8 @@ from gnomon.model.tasks.task import DeliveryMode, TaskKey
 NEVER = float("-inf")  # a `start_by` that has always passed
 
 
+FencedKey = tuple[TaskKey, int]  # a task, and the fence of one of its claims
+
 # Where the claim left the row of a task, for the store alone: a hint, since rows move.
 Address = tuple[int, int]
 

@@ -88,6 +88,10 @@ class SlotPipe(Pipe, Protocol):
     def early_room(self) -> int:
         """How many may be claimed early: the room, less some for what becomes due meanwhile."""
 
+    def surplus_room(self) -> int:
+        """How many may be claimed early beyond that: such a surplus takes up no room, and is
+        bounded in number and bytes. None of it is CRITICAL."""
+
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Keep these until they are started, or taken back."""
 
@@ -98,13 +102,27 @@ class SlotPipe(Pipe, Protocol):
         """What is held and may start by then, in order."""
 
     def start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Hand these to the slots; gives those that were still held."""
+        """Hand these to the slots; gives those that were still held. A surplus is not among them:
+        it is offered to slots that nothing else waits for."""
+
+    def offered(self) -> int:
+        """How many are offered, with those that slots have taken and `begun` has not told of."""
+
+    def waiting(self) -> int:
+        """How many wait for a slot, with what is offered."""
+
+    def begun(self) -> list[Delivery]:
+        """Offered ones that slots have taken since the last call. While some are offered, no report
+        is read."""
+
+    def unstarted(self) -> list[Delivery]:
+        """Take back all that is offered and was not taken. It must be reported."""
 
     def take_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Hold these no longer; gives those that were, which must be reported."""
+        """Hold or offer these no longer; gives those that were, which must be reported."""
 
     def held(self, key: TaskKey, fence: int | None = None) -> list[Delivery]:
-        """What is held of one task."""
+        """What is held or offered of one task."""
 
 
 class Grants(Protocol):

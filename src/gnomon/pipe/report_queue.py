@@ -15,15 +15,25 @@ class ReportQueue:
         self._waiting: deque[Report] = deque()
         self._readers: list[tuple[int, asyncio.Future[None]]] = []
         self._least = _NOBODY  # that any of them waits for
+        self._paused = False
 
     def put(self, report: Report) -> None:
         self._waiting.append(report)
-        if len(self._waiting) >= self._least:
+        if len(self._waiting) >= self._least and not self._paused:
+            self._wake()
+
+    def pause(self) -> None:
+        """Let nobody read until they are to go on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
             self._wake()
 
     async def take(self, most: int, least: int = 1) -> list[Report]:
         """At least `least` of them, up to `most`."""
-        while len(self._waiting) < least:
+        while self._paused or len(self._waiting) < least:
             reader = asyncio.get_running_loop().create_future()
             self._readers.append((least, reader))
             self._least = min(self._least, least)

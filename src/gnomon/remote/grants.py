@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.tasks.task import TaskKey
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Delivery, FencedKey
 from gnomon.pipe.http.messages import StartGrant, TaskClaim
 from gnomon.remote.messages import claim_of
 
@@ -32,7 +31,7 @@ class StartGrants:
         if answers:
             self._answered.set()
 
-    async def begin(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+    async def begin(self, deliveries: Sequence[Delivery]) -> set[FencedKey]:
         """The tasks that may begin. Raises StoreUnavailable where the gateway does not say so
         before all of them must be released."""
         latest = max(delivery.start_by for delivery in deliveries)
@@ -44,7 +43,7 @@ class StartGrants:
                 self._answered.clear()
                 if left <= 0 or not await self._clock.wait(self._answered, left):
                     break
-            granted = {d.key for d in deliveries if self._asked[claim_of(d)]}
+            granted = {(d.key, d.fence) for d in deliveries if self._asked[claim_of(d)]}
             if self.asked() and not granted:
                 raise StoreUnavailable("the gateway did not answer in time")
             return granted

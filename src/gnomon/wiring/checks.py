@@ -42,11 +42,12 @@ class CheckAssembly:
         self._held = held
         self._pool = pool
         self._troubles = troubles
+        self.listening: list[StartCheck] = []  # to what ends, and refuse nothing
 
     @cached_property
     def checks(self) -> StartChecks:
         """In the order in which they are asked."""
-        each: list[StartCheck] = [self._breakers, self._permits]
+        each: list[StartCheck] = [self._breakers, self._permits, *self.listening]
         inputs = self._inputs
         assert inputs.callers is not None, "a gateway has checks of its own"
         room = inputs.callers.least_room

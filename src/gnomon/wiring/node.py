@@ -23,6 +23,7 @@ from gnomon.node.dispatch.dispatcher import Dispatcher, Preempting
 from gnomon.node.dispatch.early_starts import EarlyStarts
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.dispatch.requeue import Requeue
+from gnomon.node.dispatch.short_flows import ShortFlows
 from gnomon.node.dispatch.stage import DispatchStage
 from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.drain import Drain
@@ -260,8 +261,13 @@ class Assembly:
 
     @cached_property
     def _agenda(self) -> Agenda:
-        wake = self._signals.ready.set
-        return Agenda(self._ready_queue(), self._clock.now(), self._settings.window, wake)
+        wake, startable = self._signals.ready.set, self._short_flows.startable
+        window = self._settings.window
+        return Agenda(self._ready_queue(), self._clock.now(), window, wake, startable)
+
+    @cached_property
+    def _short_flows(self) -> ShortFlows:
+        return ShortFlows()
 
     def _ready_queue(self) -> FairQueue[Entry]:
         settings, directory = self._settings, self._inputs.directory
@@ -291,9 +297,11 @@ class Assembly:
 
     @cached_property
     def _checks(self) -> CheckAssembly:
-        return CheckAssembly(
+        checks = CheckAssembly(
             self._inputs, self._lease, self._agenda, self._held, self._pool, self._troubles
         )
+        checks.listening.append(self._short_flows)
+        return checks
 
     @cached_property
     def _pool(self) -> Pool:

@@ -16,7 +16,7 @@ from gnomon.node.remote.delivery_gate import DeliveryGate
 from gnomon.node.run.starter import Starter
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
-from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.envelope import Delivery, FencedKey, Report
 from gnomon.pipe.http.http_pipe import HttpPipe
 from gnomon.pipe.http.messages import Poll, PollAnswer, TaskClaim, WorkerReport
 from gnomon.pipe.http.session import WorkerSession
@@ -104,9 +104,9 @@ class Talk:
         self.pipe.settled(reports)
         self.pipe.acknowledge(reports, accepted=accepted)
 
-    async def _begin(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+    async def _begin(self, deliveries: Sequence[Delivery]) -> set[FencedKey]:
         self.begun += [delivery.key for delivery in deliveries]
-        return {delivery.key for delivery in deliveries}
+        return {(delivery.key, delivery.fence) for delivery in deliveries}
 
     def _tell(self, session: WorkerSession) -> None:
         self.conversation.tell(session)

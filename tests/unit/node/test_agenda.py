@@ -413,3 +413,57 @@ def test_what_is_let_in_while_others_are_taken_is_so_afterwards() -> None:
     assert [e.key.id.int for e in found] == [*range(10)]
     assert known.let_in([("t", 2)])
     assert taken(known) == [10]
+
+
+def large_herd(startable: int, count: int = 2500) -> Agenda:
+    ready: FairQueue[Entry] = FairQueue()
+    known = Agenda(ready, at(0), 10_000, startable=lambda _: startable)
+    known.add([entry(n, 1.0) for n in range(count)])
+    return known
+
+
+def test_a_large_herd_that_starts_at_once_can_be_taken_further_ahead() -> None:
+    known = large_herd(10_000)
+    known.advance(at(0.5))
+    assert known.pause(at(0.5), 1.0) == pytest.approx(0.325)  # 50 ms, and 2 500 of 20 a millisecond
+    known.advance(at(0.824))
+    assert not known.has_herd()
+    known.advance(at(0.825))
+    assert known.has_herd()
+    assert not known.has_herd(before=at(1.0))
+    assert known.has_herd(before=at(1.001))
+    assert len(known.take_early(100, lambda _: True, 2000)) == 2100
+    known.advance(at(1.0))
+    assert known.ready == 400
+
+
+@pytest.mark.parametrize("startable", [0, 100, 1000])
+def test_one_that_does_not_waits_like_any_other(startable: int) -> None:
+    known = large_herd(startable)
+    known.advance(at(0.6))
+    assert known.pause(at(0.6), 1.0) == pytest.approx(0.35)
+    known.advance(at(0.949))
+    assert not known.has_herd()
+    known.advance(at(0.95))
+    assert len(known.take_early(100, lambda _: True, 2000)) == max(100, startable)
+
+
+def test_what_was_not_asked_for_may_be_taken_early_again() -> None:
+    known = large_herd(10_000)
+    known.advance(at(0.825))
+    chosen = known.take_early(100, lambda _: True, 2400)
+    known.ended_all([("t", each.lane, None) for each in chosen[500:]])
+    known.forget([each.key for each in chosen[:500]])
+    known.not_yet(chosen[500:])
+    assert known.pause(at(0.825), 1.0) == pytest.approx(0.025)  # so many take less time
+    known.advance(at(0.85))
+    assert len(known.take_early(0, lambda _: True, 3000)) == 2000
+
+
+def test_a_herd_that_comes_sooner_is_taken_first() -> None:
+    known = large_herd(10_000)
+    known.add([entry(n, 0.9) for n in range(10_000, 10_040)])
+    known.advance(at(0.851))
+    assert known.has_herd(before=at(1.0))
+    assert len(known.take_early(100, lambda _: True, 3000)) == 40
+    assert len(known.take_early(100, lambda _: True, 3000)) == 2500

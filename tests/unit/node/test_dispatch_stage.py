@@ -29,6 +29,9 @@ class Batches:
     def claimed(self) -> None:
         """Entries have left the agenda."""
 
+    def look_for_herd(self) -> None:
+        """Nothing more is due."""
+
 
 @pytest.mark.parametrize(("ready", "looks"), [(0, 1), (1, 1), (2, 1), (5, 3)])
 async def test_all_that_is_ready_is_claimed_and_nothing_is_looked_for_in_vain(

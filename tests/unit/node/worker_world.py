@@ -25,7 +25,7 @@ from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.worker import Worker
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Event, nobody
-from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.envelope import Delivery, FencedKey, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.executing.context import TaskContext
@@ -158,11 +158,11 @@ class World:
             raise self.payload
         return self.payload
 
-    async def _begin(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+    async def _begin(self, deliveries: Sequence[Delivery]) -> set[FencedKey]:
         self.asked.set()
         await self.answered.wait()
         self.consented_at = self.clock.seconds()
-        return {delivery.key for delivery in deliveries}
+        return {(delivery.key, delivery.fence) for delivery in deliveries}
 
     def send(self, function: str, *numbers: int, timeout: float = 0.1, **values: Any) -> None:
         self.pipe.send([self.delivery(function, n, timeout, **values) for n in numbers])

@@ -31,7 +31,17 @@ from gnomon.wheel import Wheel
 
 EARLY_SECONDS = 0.05  # before its time that a task may be claimed
 _EARLY_TICKS = 50
+_MOST_EARLY_TICKS = 600  # where there are so many that claiming them takes as long
+_CLAIMS_A_TICK = 20  # that a node surely makes, on a busy machine as well
 _HERD = 32  # that are due at one tick: fewer are claimed as soon at their time
+_LARGE_HERD = 1000  # more are not claimed within the usual time
+
+Startable = Callable[[Sequence[Entry]], int]
+
+
+def none_startable(_: Sequence[Entry]) -> int:
+    """Nothing is known of them."""
+    return 0
 
 
 def tick_at_or_after(moment: datetime) -> int:
@@ -53,12 +63,15 @@ class Agenda:
         now: datetime,
         window: int,
         wake: Callable[[], None] = lambda: None,
+        startable: Startable = none_startable,
     ) -> None:
+        """`startable`: how many of such entries the slots can start within a moment."""
         # The wheel runs ahead: what it has given waits in `_soon` for its tick, and may be taken
         # early; what was looked at before waits in `_later`.
-        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + _EARLY_TICKS)
-        self._given = tick_at_or_before(now) + _EARLY_TICKS
-        self._soon, self._later = Soon(), Soon()
+        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + _MOST_EARLY_TICKS)
+        self._given = tick_at_or_before(now) + _MOST_EARLY_TICKS
+        self._soon, self._later = Soon(_HERD), Soon(_HERD)
+        self._startable = startable
         self._ready = ready
         self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
@@ -125,7 +138,7 @@ class Agenda:
         """Make ready what is due; gives how many became so."""
         self._advanced = max(self._advanced, now)
         known, tick = self._known, tick_at_or_before(self._advanced)
-        self._given = max(self._given, tick + _EARLY_TICKS)
+        self._given = max(self._given, tick + _MOST_EARLY_TICKS)
         for due_at, entries in groupby(self._wheel.advance(self._given), attrgetter("due_at")):
             self._soon.add(tick_at_or_after(due_at), entries)
         passed = self._soon.passed(tick) + self._later.passed(tick)
@@ -142,38 +155,83 @@ class Agenda:
 
     def next_tick(self) -> int | None:
         """The tick up to which nothing becomes due, or near enough to be taken early."""
-        given = self._wheel.next_due()
-        ticks = (self._soon.first(), self._later.first())
+        now, given = tick_at_or_before(self._advanced), self._wheel.next_due()
+        ticks = [self._soon.first(), self._later.first()]
+        if given is not None:
+            ticks.append(given - _MOST_EARLY_TICKS)
+        near = [tick - self._reach(tick) for tick in self._soon.crowded()]
         known = [tick for tick in ticks if tick is not None]
-        return min(known if given is None else [*known, given - _EARLY_TICKS], default=None)
+        return min(known + [tick for tick in near if tick > now], default=None)
 
     # Ahead of their time
 
-    def has_herd(self) -> bool:
-        """Whether `take_early` would look at anything."""
-        return self._soon.crowded(_HERD) is not None and self._is_quiet()
+    def has_herd(self, before: datetime | None = None) -> bool:
+        """Whether `take_early` would look at anything, of a tick before that moment's."""
+        tick = self._herd()
+        if tick is None or not self._is_quiet():
+            return False
+        return before is None or tick < tick_at_or_after(before)
+
+    def _herd(self) -> int | None:
+        """The next tick that has many and is near enough."""
+        now = tick_at_or_before(self._advanced)
+        for tick in self._soon.crowded():
+            if tick - now <= self._reach(tick):
+                return tick
+        return None
+
+    def _reach(self, tick: int) -> int:
+        """How many ticks ahead those of a crowded one may be claimed."""
+        entries = self._soon.at(tick)
+        if len(entries) <= _LARGE_HERD:
+            return _EARLY_TICKS
+        held = min(len(entries), self._startable(entries))
+        if held <= _LARGE_HERD:
+            return _EARLY_TICKS
+        return min(_EARLY_TICKS + held // _CLAIMS_A_TICK, _MOST_EARLY_TICKS)
 
     def _is_quiet(self) -> bool:
         """Whether nothing is due, set aside or not."""
         return not self._suspects and not any(self._ready.depths().values())
 
-    def take_early(self, most: int, plain: Callable[[Entry], bool]) -> list[Entry]:
+    def take_early(
+        self, most: int, plain: Callable[[Entry], bool], surplus: int = 0
+    ) -> list[Entry]:
         """Entries to claim ahead of their time, of the next tick that has many: up to `most` of
         the plain ones, chosen as if they were due. Only while nothing is. The others wait for
-        their time, and so do those that are given back by `again`."""
-        tick = self._soon.crowded(_HERD) if most > 0 and self._is_quiet() else None
+        their time, and so do those that are given back by `again`. `surplus`: so many more, if
+        they are not CRITICAL and can start at once."""
+        tick = self._herd() if (most > 0 or surplus > 0) and self._is_quiet() else None
         if tick is None:
             return []
         entries = [e for e in self._soon.remove(tick) if self._known.get(e.key) is e]
         fit = [e for e in entries if not e.losses and not e.recurring and plain(e)]
         chosen: list[Entry] = []
         if len(fit) >= _HERD:
-            self._ready.put_all(fit)
-            chosen = self._ready.take(most, self._advanced)
-            self._ready.clear()
+            chosen = self._choose(fit, most)
+            beyond = min(surplus, self._startable(fit) - len(chosen))
+            if beyond > 0 and len(chosen) < len(fit):
+                taken = {e.key for e in chosen}
+                others = [e for e in fit if e.key not in taken and e.lane is not Lane.CRITICAL]
+                chosen += self._choose(others, beyond)
         taken = {e.key for e in chosen}
         self._later.add(tick, [e for e in entries if e.key not in taken])
         return chosen
+
+    def _choose(self, entries: Sequence[Entry], most: int) -> list[Entry]:
+        if most <= 0:
+            return []
+        self._ready.put_all(entries)
+        chosen = self._ready.take(most, self._advanced)
+        self._ready.clear()
+        return chosen
+
+    def not_yet(self, entries: Iterable[Entry]) -> None:
+        """These were taken early and not looked at: something else was due. They may be again."""
+        for due_at, alike in groupby(entries, attrgetter("due_at")):
+            known = [e for e in alike if self._known.get(e.key) is e]
+            if known:
+                self._soon.add(tick_at_or_after(due_at), known)
 
     def pause(self, now: datetime, longest: float) -> float:
         """Seconds until more becomes due, as far as is known."""

@@ -124,9 +124,13 @@ class AheadStage:
         self._agenda.advance(now)
         if self._agenda.ready:
             self._signals.ready.set()
+        self.look_for_herd()
+        self._next_tick = self._agenda.pause(now, _LONGEST_SLEEP)
+
+    def look_for_herd(self) -> None:
+        """Have claimed ahead what can be, now that nothing else is due."""
         if self._agenda.has_herd():
             self._signals.early.set()
-        self._next_tick = self._agenda.pause(now, _LONGEST_SLEEP)
 
     async def _until_next_tick(self) -> None:
         await self._clock.wait(self._signals.due, self._next_tick)

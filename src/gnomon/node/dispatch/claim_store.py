@@ -7,7 +7,7 @@ from uuid import UUID
 from gnomon.clock import Clock
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Delivery, FencedKey
 from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry, Recalls
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
 
@@ -53,8 +53,8 @@ class ClaimStore:
         self._clock.observe(datetime.fromtimestamp(recalls.now, UTC), asked_at)
         return recalls
 
-    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
-        """Mark as begun those whose claim still stands."""
+    async def begin(self, claimed: Sequence[Delivery]) -> set[FencedKey]:
+        """Mark as begun those whose claim still stands; gives which claims."""
         return await self._store.begin(claimed)
 
     async def claim_runs(self, entries: Sequence[Entry]) -> OverlapAnswer:

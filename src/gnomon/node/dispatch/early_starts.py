@@ -1,9 +1,11 @@
 """Claims many tasks that are due at one instant ahead of it, and starts them at it.
 
 A claim of a thousand takes longer than a thousand no-ops. So where nothing is due and many tasks
-will be at once, they are claimed up to `EARLY_SECONDS` before, and held. Until their time has come
-by the store's clock they wait, for users as well: who changes or cancels one takes it back from
-this node, which asks for that right before it starts them.
+will be at once, they are claimed up to `EARLY_SECONDS` before, and held. Where there are more than
+the slots have room for, and they are so short that all of them can start within a moment, the rest
+is claimed as well, somewhat further ahead: a surplus, which goes back if it does not start then.
+Until their time has come by the store's clock they wait, for users as well: who changes or cancels
+one takes it back from this node, which asks for that right before it starts them.
 """
 
 import asyncio
@@ -26,8 +28,14 @@ from gnomon.store.ports.dispatch import Claim, Entry
 
 CHORE = "start-held"
 _PART = 250  # tasks of one claim: what becomes due meanwhile waits for it
+_SURPLUS_PART = 500  # the same, where there are thousands
+_BEGUN_PART = 500  # tasks that are asked for by key at once
 _TIMER = 0.001  # seconds by which a timer may be late: the last of them are slept in small pieces
 _SHORTEST_SLEEP = 0.0002
+_LOOK_SECONDS = 0.005  # between looks at what is offered
+_STALL_SECONDS = 0.025  # without a start: the slots are busy, and others may have some
+_STALL_LOOKS = 3  # in that time: a loop that was held up says nothing of the slots
+_LONGEST_OFFER = 0.3  # seconds
 
 
 class EarlyStarts:
@@ -51,7 +59,10 @@ class EarlyStarts:
         self._troubles = troubles
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
-        self._entries: dict[TaskKey, Entry] = {}  # of what is held
+        self._entries: dict[TaskKey, Entry] = {}  # of what is held or offered
+        self._offered_at = 0.0  # the last of it, by the monotonic clock
+        self._waiting = 0  # for slots, when something was last seen to start
+        self._began_at, self._looks = 0.0, 0  # when that was, and the looks since then
         self.holds = asyncio.Event()  # more than before
 
     def services(self, signals: Signals) -> list[Service]:
@@ -61,6 +72,7 @@ class EarlyStarts:
 
         async def start() -> None:
             held = self._pipe.next_start()
+            self.follow()
             await self.start()
             if self._pipe.next_start() != held:
                 signals.due.set()  # so may be what was taken back
@@ -79,35 +91,58 @@ class EarlyStarts:
         many were. `on_returned`: what was chosen and not claimed may be due by now."""
         if not self._claimer.may_claim():
             return 0
-        chosen = self._claims.take_early(self._pipe.early_room())
+        room, surplus = self._pipe.early_room(), self._pipe.surplus_room()
+        chosen = self._claims.take_early(room, surplus)
         own, others = self._requeue.still_own(chosen)
         self._claims.missed(others)
         if not own:
             return 0
-        claimed = 0
+        claimed, size = 0, _PART if len(own) <= max(room, 0) else _SURPLUS_PART
         try:
-            if self._pipe.next_start() is None:
+            if self._pipe.next_start() is None and not self._pipe.offered():
                 self._entries.clear()
                 self._recalls = (await self._store.recalls()).number
-            while own and self._is_still_early(own):
+            while (part := own[: self._most(size)]) and self._is_still_early(part):
                 async with self._claims.held.claiming:
-                    claim = await self._store.claim(own[:_PART], EARLY_SECONDS)
-                    part, own = own[:_PART], own[_PART:]
+                    claim = await self._store.claim(part, self._ahead(part))
+                    own = own[len(part) :]
                     held = await self._hold(part, claim)
                 claimed += held
                 if not held:  # most likely those behind them cannot be claimed early, either
                     break
-        finally:
+        except BaseException:
             self._claims.too_early(own)
+            raise
+        else:
+            self._left(own)
+        finally:
             on_returned()
         return claimed
 
+    def _most(self, part: int) -> int:
+        """How many may be claimed next: what they take up is known only afterwards."""
+        return min(part, max(0, self._pipe.early_room()) + self._pipe.surplus_room())
+
     def _is_still_early(self, entries: Sequence[Entry]) -> bool:
-        """Whether nothing else is due, nor are they."""
+        """Whether nothing else comes first, and they are not due."""
         due_at = entries[0].due_at
         return (
-            self._claimer.may_claim() and not self._claims.awaits() and self._clock.now() < due_at
+            self._claimer.may_claim()
+            and not self._claims.is_disturbed(due_at)
+            and self._clock.now() < due_at
         )
+
+    def _ahead(self, entries: Sequence[Entry]) -> float:
+        """Seconds until they are due, by a clock that is never ahead."""
+        latest = max(e.due_at for e in entries)
+        return max(EARLY_SECONDS, (latest - self._clock.now()).total_seconds())
+
+    def _left(self, entries: Sequence[Entry]) -> None:
+        """These were not asked for."""
+        if entries and self._claims.is_disturbed(entries[0].due_at):
+            self._claims.not_yet(entries)
+        else:
+            self._claims.too_early(entries)
 
     async def _hold(self, entries: Sequence[Entry], claim: Claim) -> int:
         took = self._store.took
@@ -123,8 +158,11 @@ class EarlyStarts:
         return len(claimed)
 
     def _until_next(self) -> float | None:
-        """Seconds until something held may start, by a clock that is never ahead."""
+        """Seconds until something held may start, by a clock that is never ahead, or what is
+        offered must be looked at."""
         at = self._pipe.next_start()
+        if self._pipe.offered():
+            return _LOOK_SECONDS
         if at is None:
             return None
         left = at - self._clock.seconds()
@@ -132,31 +170,72 @@ class EarlyStarts:
 
     async def start(self) -> int:
         """Start what is held, its time has come for, and nobody has taken back; gives how
-        many."""
+        many, with those that are offered."""
         if not self._pipe.startable(self._clock.seconds()):
             return 0
+        started = 0
         try:
-            startable, consent = await self._troubles.noting(CHORE, self._ask())
+            startable, recalled = await self._troubles.noting(CHORE, self._ask())
+            if not recalled:
+                return self._hand_over(startable)
+            for part in _parts(startable, _BEGUN_PART):
+                standing = await self._troubles.noting(CHORE, self._store.begin(part))
+                started += self._hand_over([d for d in part if (d.key, d.fence) in standing])
+                self._refuse([d for d in part if (d.key, d.fence) not in standing])
+                self.follow()  # the next answer may take long
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
-            return 0
+        return started
+
+    async def _ask(self) -> tuple[list[Delivery], bool]:
+        """What has come to its time by the store's clock, and whether anything was taken back."""
+        recalls = await self._store.recalls()
+        return self._pipe.startable(recalls.now), recalls.number != self._recalls
+
+    def _hand_over(self, consent: Sequence[Delivery]) -> int:
+        """Start those that there is consent for. Gives how many start, or are offered."""
+        before = self._pipe.offered()
         started = self._pipe.start(consent)
+        offered = self._pipe.offered() - before
+        if offered:
+            self._offered_at = self._clock.monotonic()
+            self._progressed()
+        self._tell(started)
+        return len(started) + offered
+
+    def _refuse(self, deliveries: Sequence[Delivery]) -> None:
+        """What was taken back waits, unless it has ended: nobody else may have told this node."""
+        refused = [self._entries.get(d.key) for d in self._give_back(deliveries)]
+        self._requeue.hinted([entry for entry in refused if entry is not None])
+
+    def follow(self) -> int:
+        """Tell of what slots have taken of the surplus, and give back what they do not get to;
+        gives how much of that."""
+        if not self._pipe.offered():
+            return 0
+        if begun := self._pipe.begun():
+            self._tell(begun)
+        if begun or self._pipe.waiting() != self._waiting:
+            self._progressed()
+        self._looks += 1
+        now = self._clock.monotonic()
+        stalled = self._looks > _STALL_LOOKS and now - self._began_at >= _STALL_SECONDS
+        if not stalled and now - self._offered_at < _LONGEST_OFFER:
+            return 0
+        unstarted = self._pipe.unstarted()
+        for delivery in unstarted:
+            self._entries.pop(delivery.key, None)
+            self._pipe.report(Report(delivery))
+        return len(unstarted)
+
+    def _progressed(self) -> None:
+        self._waiting = self._pipe.waiting()
+        self._began_at, self._looks = self._clock.monotonic(), 0
+
+    def _tell(self, started: Sequence[Delivery]) -> None:
         known = [self._entries.pop(d.key, None) for d in started]
         entries = [entry for entry in known if entry is not None]
         self._emit(started_event(entries, started, self._clock.now()))
-        # What was taken back waits, unless it has ended: nobody else may have told this node.
-        refused = [self._entries.get(d.key) for d in self._give_back(startable)]
-        self._requeue.hinted([entry for entry in refused if entry is not None])
-        return len(started)
-
-    async def _ask(self) -> tuple[list[Delivery], list[Delivery]]:
-        """What has come to its time by the store's clock, and those of it that may start."""
-        recalls = await self._store.recalls()
-        startable = self._pipe.startable(recalls.now)
-        if not startable or recalls.number == self._recalls:
-            return startable, startable
-        begun = await self._store.begin(startable)
-        return startable, [d for d in startable if d.key in begun]
 
     def _give_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Those of them that are still held are not started here; gives which."""
@@ -164,3 +243,7 @@ class EarlyStarts:
         for delivery in given:
             self._pipe.report(Report(delivery))
         return given
+
+
+def _parts(deliveries: Sequence[Delivery], size: int) -> list[Sequence[Delivery]]:
+    return [deliveries[first : first + size] for first in range(0, len(deliveries), size)]

@@ -49,7 +49,8 @@ class DispatchStage:
             if result.claimed:
                 self._ahead.claimed()
             if not self._dispatcher.awaits():
-                return  # what was claimed starts now, and not after a look in vain
+                break  # what was claimed starts now, and not after a look in vain
+        self._ahead.look_for_herd()
 
     async def steal(self) -> None:
         if not self._dispatcher.idle():

@@ -7,12 +7,11 @@ import structlog
 
 from gnomon.chores import Troubles
 from gnomon.model.errors import StoreError
-from gnomon.model.tasks.task import TaskKey
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Delivery, FencedKey
 
 log = structlog.get_logger("gnomon.node.run")
 
-Begin = Callable[[Sequence[Delivery]], Awaitable[set[TaskKey]]]
+Begin = Callable[[Sequence[Delivery]], Awaitable[set[FencedKey]]]
 
 
 class Starter:
@@ -46,9 +45,9 @@ class Starter:
             consent = await self._consent([delivery for delivery, _ in asking])
             for delivery, answer in asking:
                 if not answer.done():  # its slot may have been told to stop
-                    answer.set_result(delivery.key in consent)
+                    answer.set_result((delivery.key, delivery.fence) in consent)
 
-    async def _consent(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+    async def _consent(self, deliveries: Sequence[Delivery]) -> set[FencedKey]:
         try:
             return await self._troubles.noting("begin", self._begin(deliveries))
         except StoreError as error:

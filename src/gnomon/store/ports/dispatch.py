@@ -21,7 +21,7 @@ from gnomon.model.tasks.task import (
     DeliveryMode,
     TaskKey,
 )
-from gnomon.pipe.envelope import Address, Delivery
+from gnomon.pipe.envelope import Address, Delivery, FencedKey
 from gnomon.store.ports.work.writer import Writer
 
 
@@ -264,8 +264,9 @@ class DispatchStore(Protocol):
         """Asked before an early claim, and again when the time of what it gave has come: where the
         number is the same, nothing of it was taken back, and nothing will be."""
 
-    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
-        """Mark as begun those whose claim still stands; only these may be called."""
+    async def begin(self, claimed: Sequence[Delivery]) -> set[FencedKey]:
+        """Mark as begun those whose claim still stands; only these may be called. A task may be
+        among them by two of its claims, of which one stands at most."""
 
     async def settle(
         self, settlements: Sequence[Settlement], taker: Taker | None = None

@@ -165,14 +165,16 @@ class ClaimingContract:
         node = await joined(world.roster)
         held, to_cancel = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
         await world.cancel(to_cancel.key)
-        assert await world.dispatch.begin([held, to_cancel]) == {held.key}
-        assert await world.dispatch.begin([held]) == {held.key}  # asked again, it says so
+        stands = {(held.key, held.fence)}
+        assert await world.dispatch.begin([held, to_cancel]) == stands
+        assert await world.dispatch.begin([held]) == stands  # asked again, it says so
         other = await joined(world.roster, "other")
         assert (
             await world.dispatch.begin([msgspec.structs.replace(held, incarnation=other)]) == set()
         )
         stale = msgspec.structs.replace(held, fence=held.fence - 1)
         assert await world.dispatch.begin([stale]) == set()
+        assert await world.dispatch.begin([stale, held]) == stands  # of two claims of one task
         await declared_dead(world.roster, node)
         assert await world.dispatch.begin([held]) == set()
 

@@ -29,4 +29,4 @@ UPDATE gnomon.task AS t
 SET begun = true, started_at = m.now
 FROM moment AS m
 WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
-RETURNING t.tenant_id, t.id
+RETURNING t.tenant_id, t.id, t.fence

@@ -22,7 +22,7 @@ from gnomon.model.tasks.origin import Origin
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import TaskKey
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Delivery, FencedKey
 from gnomon.store.ports.dispatch import (
     NOTHING_KNOWN,
     Burial,
@@ -183,7 +183,7 @@ class PostgresDispatch:
         assert row is not None, "a sequence always gives a row"
         return Recalls(row["now"], row["number"])
 
-    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
+    async def begin(self, claimed: Sequence[Delivery]) -> set[FencedKey]:
         columns = (
             same_or_all([d.incarnation for d in claimed]),
             [d.key.tenant_id for d in claimed],
@@ -192,7 +192,7 @@ class PostgresDispatch:
         )
         async with self._database.reserved() as connection:
             rows = await connection.fetch(query("begin"), *columns)
-        return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
+        return {(TaskKey(tenant_id, task_id), fence) for tenant_id, task_id, fence in rows}
 
     async def settle(
         self, settlements: Sequence[Settlement], taker: Taker | None = None
