@@ -37,7 +37,7 @@ async def measure(arenas: Arenas, sizes: Sizes) -> tuple[list[Measure], list[Tas
     early = sum(delay < 0 for delay in delays + large)
     repeated = sum(len(moments) > 1 for moments in stamps.values())
     tally = TaskTally("latency", submitted, completed, early, repeated)
-    herds = herd_measures(delays, sizes.herd, "herd", 25)
+    herds = herd_measures(delays, sizes.herd, "herd", 10)
     return [*idle, *herds, *herd_measures(large, sizes.large_herd, "large_herd", 150)], [tally]
 
 
