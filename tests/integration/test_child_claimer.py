@@ -11,6 +11,7 @@ import pytest
 from proof.workflows.runs import ComparedRun
 from tests.integration.dispatching import Parts
 from tests.integration.support import Connection, database_now, joined, store, submission
+from tests.waiting import eventually
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
@@ -114,11 +115,14 @@ class Workbench:
         return TaskKey(DEFAULT_TENANT, self.run.ids[name])
 
     async def start(self, name: str) -> Delivery:
-        """Claim it, in the usual way."""
+        """Claim it, in the usual way: at the tick after its time, which may be yet to come."""
+        assert await eventually(self._claimed) == 1
+        return self.received(name)
+
+    async def _claimed(self) -> int:
         await self.scanner.forward()
         self.agenda.advance(self.clock.now())
-        assert (await self.dispatcher.run_once()).claimed == 1
-        return self.received(name)
+        return (await self.dispatcher.run_once()).claimed
 
     def received(self, name: str) -> Delivery:
         delivery = self.pipe.take()
