@@ -182,8 +182,8 @@ class FaultyDatabase(Database):
             yield cast("Connection", _FaultyConnection(connection, self._faults))
 
     @asynccontextmanager
-    async def reserved(self) -> AsyncIterator["Connection"]:
-        async with super().reserved() as connection:
+    async def reserved(self, leaving: int = 0) -> AsyncIterator["Connection"]:
+        async with super().reserved(leaving) as connection:
             if not isinstance(connection, _FaultyConnection):  # else it is not of the reserve
                 connection = cast("Connection", _FaultyConnection(connection, self._faults))
             yield connection

@@ -1,4 +1,4 @@
-"""The connections that a node keeps for claims and settlements."""
+"""The connections that a node keeps for claims and settlements, and lends for permits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,10 +11,13 @@ from tests.integration.own_roles import as_role, login_role
 from tests.integration.support import Connection, database_now, end_of, joined, settlement, store
 from tests.waiting import eventually
 
+from gnomon.limits.exchange import Ask
+from gnomon.limits.limiter import Bucket
 from gnomon.model.errors import StoreExhausted
 from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.limits.permits import PostgresLimits
 
 _PLANS = """
 SELECT sum(generic_plans)::int AS generic, sum(custom_plans)::int AS custom
@@ -22,6 +25,11 @@ FROM pg_prepared_statements
 WHERE statement LIKE '-- Take the chosen%' OR statement LIKE '-- Write the outcomes%'
 """
 _PID = "SELECT pg_backend_pid()"
+_MODE = "SHOW plan_cache_mode"
+_BLOCKED = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 _OPEN_BY = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
 
 
@@ -94,6 +102,52 @@ async def test_beyond_them_any_other_is_taken_and_no_more_than_there_may_be(
             assert database.use()[:3] == (5, 0, 5)
         async with database.reserved() as connection:
             assert await connection.fetchval(_PID) in pids[:2]
+
+
+async def test_the_last_free_one_is_left_where_that_is_asked_for(database_dsn: str) -> None:
+    async def mode(database: Database, drawn: int) -> str:
+        async with AsyncExitStack() as held:
+            for _ in range(drawn):
+                await held.enter_async_context(database.reserved())
+            async with database.reserved(leaving=1) as connection:
+                return str(await connection.fetchval(_MODE))
+
+    async with reserving(database_dsn, 8, 3) as database:
+        found = [await mode(database, drawn) for drawn in (0, 1, 2, 3, 0)]
+        generic = "force_generic_plan"
+        assert found == [generic, generic, "auto", "auto", generic]
+    async with reserving(database_dsn, 3, 3) as database:
+        assert await mode(database, 0) == "auto"
+
+
+@pytest.mark.parametrize(("size", "on_reserve"), [(2, False), (3, False), (4, True), (8, True)])
+async def test_an_exchange_of_permits_that_waits_leaves_one_for_claims(
+    database_dsn: str, connection: Connection, size: int, *, on_reserve: bool
+) -> None:
+    async with reserving(database_dsn, size, 3) as database:
+        limits, node = PostgresLimits(database), await joined(database)
+        asks = [Ask(Bucket("default", "few"), 0, 1, 0)]
+        await limits.exchange(node, 1, asks)
+
+        async def waits() -> bool:
+            return bool(await connection.fetchval(_BLOCKED))
+
+        async with connection.transaction():
+            await connection.execute("SELECT FROM gnomon.limit_bucket FOR UPDATE")
+            exchange = asyncio.create_task(limits.exchange(node, 2, asks))
+            await eventually(waits)
+            async with database.reserved() as free:
+                assert await free.fetchval(_MODE) == "force_generic_plan"
+                blocked = await free.fetchval(_BLOCKED)
+            assert not exchange.done()
+        (grant,) = await exchange
+        assert grant.permits == 1
+        pids = set()
+        async with AsyncExitStack() as held:
+            for _ in range(min(3, size // 2)):
+                each = await held.enter_async_context(database.reserved())
+                pids.add(await each.fetchval(_PID))
+    assert (blocked in pids) is on_reserve
 
 
 async def test_half_of_all_are_reserved_at_the_most(

@@ -113,6 +113,12 @@ def _known_flows(s: Sample) -> list[Any]:
     return [*_BEFORE_ALL, 2000, [DEFAULT_TENANT], [2], [s.flow], [since]]
 
 
+def _exchange(s: Sample) -> list[Any]:
+    """Of a bucket that a node has permits of which is gone."""
+    told = [1], [s.now], [1], [s.now]
+    return [NODE, 1, [DEFAULT_TENANT], ["few"], [""], [60], [0], [1], [1], [1.0], *told]
+
+
 BY_KEY = [
     Hot("claim", KEY, lambda s: [NODE, [DEFAULT_TENANT], s.waiting, 10.0, False, [s.flow], 0.05]),
     Hot(
@@ -206,6 +212,7 @@ IN_ORDER = [
     Hot("heads", FLOW, _heads),
     Hot("flows", FLOW, lambda s: [*_BEFORE_ALL, 2000, [], [], [], []]),
     Hot("flows", FLOW, _known_flows, known=True),
+    Hot("exchange_permits", RUNNING, _exchange),  # what runs on a node that is gone
     Hot("due_jobs", frozenset({"cron_job_due"}), lambda s: [SHARDS, s.now, 2]),
 ]
 # They read all entries of an index that holds only what they ask for, or all of one node or job.

@@ -98,14 +98,19 @@ async def reads(
     connection: Connection, name: str, *args: Any, of: str = _OF_TASKS
 ) -> list[set[str]]:
     """The tables that a function has read from end to end and the indexes that it has used, by a
-    custom and by a generic plan: the plan itself cannot be asked for."""
+    custom and by a generic plan: the plan itself cannot be asked for. What it writes is rolled
+    back, so that both find the same."""
     found = []
     for mode in ("force_custom_plan", "force_generic_plan"):
-        async with connection.transaction():
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
             await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
             before = dict(await connection.fetch(_SCANS, of))
             await connection.fetch(query(name), *args)
             after = dict(await connection.fetch(_SCANS, of))
+        finally:
+            await transaction.rollback()
         found.append({name for name in after if after[name] > before[name]})
     return found
 

@@ -31,6 +31,14 @@ _NODE = """
 INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
 VALUES ($1, 'n', '1', 10, gnomon.now(), gnomon.now() + interval '1 hour')
 """
+_LEASE = """
+WITH bucket AS (
+    INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key) VALUES ('default', 'few', '')
+    RETURNING id
+)
+INSERT INTO gnomon.limit_lease (bucket, node, turn, permits, seen_at)
+SELECT id, gen_random_uuid(), 1, 1, gnomon.now() FROM bucket
+"""
 _TASKS = """
 INSERT INTO gnomon.task (
     tenant_id, id, task_type, target, due_at, state, node, fence, attempt, run_until
@@ -177,6 +185,7 @@ async def test_each_hot_statement_has_one_plan(
     connection: Connection, database_dsn: str, state: Any
 ) -> None:
     await connection.execute(_NODE, NODE)
+    await connection.execute(_LEASE)
     found: list[str] = []
     async with pinned(database_dsn):
         await state(connection)

@@ -302,6 +302,7 @@ class Gnomon(Submitter):
                     run = partial(around, ctx, run)
                 return await run()
             if handler.is_plain:
+                ctx.called = True
                 return await handler.function(*handler.decode(payload))
             return await handler.run(payload, ctx, blocking, self._overrides)
         finally:

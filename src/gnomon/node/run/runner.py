@@ -146,7 +146,7 @@ class Runner:
         if isinstance(error, GeneratorExit):
             if asyncio.current_task() is not execution.slot:
                 raise error  # the slot is being closed
-            return execution.failed(error)
+            return None if execution.context.unbegun else execution.failed(error)
         log.error("a target failed inside Gnomon", exc_info=error, **about(execution.delivery))
         detail = f"internal error: {type(error).__name__}"
         return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
@@ -191,6 +191,8 @@ class Runner:
     ) -> Outcome | None:
         if isinstance(told, LeftRunning):
             self._leave_in_thread(execution, told.returned)
+        elif execution.context.unbegun:
+            return None
         if isinstance(told, Interrupted):
             execution.where = told.where
         elif execution.stop is None:

@@ -13,7 +13,6 @@ from enum import Enum, auto
 from typing import Any
 
 from gnomon.node.run import stacks
-from gnomon.sdk.executing.context import NotBegun
 
 _HUNG_PER_THREAD = 10  # so many are replaced for each thread of the limit, and no more
 
@@ -90,13 +89,11 @@ class Threads:
     """At most `limit` threads. One whose call nobody waits for any more does not count; when that
     call comes back, a thread too many ends.
 
-    They are daemons: a function that hangs cannot keep the process from ending. A thread asks
-    `may_begin` before each call: the process may have stood still since the call was asked for.
+    They are daemons: a function that hangs cannot keep the process from ending.
     """
 
-    def __init__(self, limit: int, may_begin: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._may_begin = may_begin
         self._most_hung = limit * _HUNG_PER_THREAD
         self._waiting: OrderedDict[_Call, None] = OrderedDict()
         self._changed = threading.Condition()  # its lock guards all below, and every call's stage
@@ -111,8 +108,7 @@ class Threads:
 
     async def run(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call it in a thread, when one is free. Cancelled before that, the call is not made;
-        cancelled later, it raises `LeftRunning`, unless the call has just ended. Raises NotBegun
-        where the call may not be made."""
+        cancelled later, it raises `LeftRunning`, unless the call has just ended."""
         call = _Call(function, arguments)
         with self._changed:
             self._staff(len(self._waiting) + 1)
@@ -162,8 +158,6 @@ class Threads:
         while (call := self._next()) is not None:
             if self._hung >= self._most_hung:
                 call.refuse(TooManyHung(self._hung))
-            elif not self._may_begin():
-                call.refuse(NotBegun())
             else:
                 call.make()
             self._over(call)

@@ -122,12 +122,12 @@ class Handler(SubmittableHandler[P, R]):
                 await provided.make_all(self._wanted)
                 args, kwargs = provided.arranged(self._supplied, data)
                 ctx.ask_to_begin()  # a dependency may have waited for long
-                ctx.may_begin = None  # from here on it was called, whoever calls it again
+                ctx.called = True
                 value = await _as_awaitable(self.function(*args, **kwargs))
             else:
                 await provided.make_async(self._wanted)
                 provided.enter_thread()
-                value = await _in_thread(blocking, self._provided_call, provided, data)
+                value = await _in_thread(blocking, self._provided_call, ctx, provided, data)
         except BaseException as error:
             await provided.close(error)
             raise
@@ -146,16 +146,22 @@ class Handler(SubmittableHandler[P, R]):
             args = values[: -len(self._keywords)]
             kwargs = dict(zip(self._keywords, values[len(args) :], strict=True))
         if self.is_async:
-            ctx.may_begin = None  # as above
+            ctx.called = True
             return await _as_awaitable(self.function(*args, **kwargs))
-        return await _in_thread(blocking, self._call, args, kwargs)
+        return await _in_thread(blocking, self._call, ctx, args, kwargs)
 
-    def _call(self, args: list[Any], kwargs: dict[str, Any]) -> object:
+    # In a thread, which it may have waited for
+
+    def _call(self, ctx: TaskContext, args: list[Any], kwargs: dict[str, Any]) -> object:
+        ctx.ask_to_begin()
+        ctx.called = True
         return self._returned(self.function(*args, **kwargs))
 
-    def _provided_call(self, provided: Provided, data: tuple[Any, ...]) -> object:
+    def _provided_call(self, ctx: TaskContext, provided: Provided, data: tuple[Any, ...]) -> object:
+        ctx.ask_to_begin()
         try:
-            value = self._call(*provided.arranged(self._supplied, data))
+            # A dependency may wait for long, too: the call asks again.
+            value = self._call(ctx, *provided.arranged(self._supplied, data))
         except BaseException as error:
             provided.close_in_thread(error)
             raise

@@ -78,7 +78,7 @@ class TaskContext:
 
     __slots__ = (
         "_clock", "_connection", "_deadline", "_spawned", "_spawned_bytes", "_task", "_told",
-        "completed", "in_thread", "log_lines", "may_begin", "reported",
+        "called", "completed", "in_thread", "log_lines", "may_begin", "refused", "reported",
     )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -93,8 +93,9 @@ class TaskContext:
         self.in_thread = False
         self.reported: Progress | None = None  # the latest; the node stores it
         self.log_lines: Any = None  # what the node knows of the lines that it has logged
-        # Whether the handler may still be called; None: nobody minds, or it was called already.
-        self.may_begin: Callable[[], bool] | None = None
+        self.may_begin: Callable[[], bool] | None = None  # the handler; None: nobody minds
+        self.called = False  # the handler, once at least
+        self.refused = False  # to call it, once at least
 
     # For whoever runs it
 
@@ -104,10 +105,18 @@ class TaskContext:
         self._clock = clock
 
     def ask_to_begin(self) -> None:
-        """Ask once more, after a wait: whoever runs it may have stood still meanwhile. Raises
-        NotBegun."""
-        if self.may_begin is not None and not self.may_begin():
-            raise NotBegun
+        """Ask once more, after a wait: whoever runs it may have stood still meanwhile. A handler
+        that was called before may be called again. Raises NotBegun."""
+        if self.called or self.may_begin is None or self.may_begin():
+            return
+        self.refused = True
+        raise NotBegun
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether the handler was not called because it might not be, whatever the code around it
+        has made of that: it may have caught or replaced NotBegun."""
+        return self.refused and not self.called
 
     def tell_to_stop(self) -> None:
         """The execution is to end, for whatever reason: its time is up, its task was cancelled, or

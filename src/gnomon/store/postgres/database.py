@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import structlog
 
-from gnomon.model.errors import StoreExhausted
 from gnomon.model.fleet.tenant import is_tenant_id
 from gnomon.observe.node_events import PoolUse
 from gnomon.store.postgres.array_types import know_arrays
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated
+from gnomon.store.postgres.reserve import Reserve
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -213,8 +213,7 @@ class Database:
         self._size = size
         self._reserved = min(reserved, size // 2)
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
-        self._reserve: asyncpg.Pool[asyncpg.Record] | None = None
-        self._drawn = 0  # those of the reserve that are asked for or in use
+        self._reserve: Reserve | None = None
         self._waiting = 0  # who have asked for a connection, and have none yet
 
     async def open(self, *, quiet: bool = False) -> None:
@@ -252,7 +251,7 @@ class Database:
             **(_THROUGH_POOLER if pooled else {}),
         )
         if reserved:
-            self._reserve = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.dsn,
                 # A settlement must not wait for a connection that a full server refuses: all are
                 # open from the start, and are closed neither for being idle nor for their age.
@@ -264,6 +263,7 @@ class Database:
                 reset=_keep,
                 **_OPTIONS,
             )
+            self._reserve = Reserve(pool, reserved)
 
     async def close(self) -> None:
         pools = self._pools()
@@ -279,7 +279,8 @@ class Database:
                 pool.terminate()
 
     def _pools(self) -> list["asyncpg.Pool[asyncpg.Record]"]:
-        return [pool for pool in (self._pool, self._reserve) if pool is not None]
+        kept = None if self._reserve is None else self._reserve.pool
+        return [pool for pool in (self._pool, kept) if pool is not None]
 
     def connection(self) -> AbstractAsyncContextManager["Connection"]:
         """A pooled connection; each statement on it is its own transaction, except where they
@@ -295,55 +296,33 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def reserved(self) -> AsyncIterator["Connection"]:
-        """A connection for claims, settlements and permits: one of the reserve while one is free,
-        and else as `connection`. A new connection costs PostgreSQL 15 ms for its first claim and
-        settlement, and 11 ms for its first permits, so few are to have them."""
-        drawn = await self._draw()
-        if drawn is None:
+    async def reserved(self, leaving: int = 0) -> AsyncIterator["Connection"]:
+        """A connection for claims, settlements and permits: one of the reserve, if one is free and
+        so many others stay so, and else as `connection`. A new connection costs PostgreSQL 15 ms
+        for its first claim and settlement, and 11 ms for its first permits, so few are to have
+        them."""
+        reserve = self._reserve if _within.get() is None else None
+        drawn = None if reserve is None else await reserve.draw(CONNECT_SECONDS, leaving)
+        if reserve is None or drawn is None:
             async with self.connection() as connection:
                 yield connection
             return
-        reserve, connection = drawn
         try:
             with translated():
-                yield connection
+                yield drawn
         finally:
-            try:
-                with translated():
-                    await reserve.release(connection)
-            finally:
-                self._drawn -= 1
-
-    async def _draw(self) -> "tuple[asyncpg.Pool[asyncpg.Record], Connection] | None":
-        """One of the reserve, with its pool; None: none is free, or it cannot be had."""
-        reserve = self._reserve
-        if reserve is None or self._drawn == self._reserved or _within.get() is not None:
-            return None
-        self._drawn += 1
-        try:
-            with translated():
-                return reserve, await self._taken_from(reserve)
-        except StoreExhausted:  # its connection was lost, and the server is full
-            self._drawn -= 1
-            return None
-        except BaseException:
-            self._drawn -= 1
-            raise
-
-    async def _taken_from(self, pool: "asyncpg.Pool[asyncpg.Record]") -> "Connection":
-        self._waiting += 1
-        try:
-            return await pool.acquire(timeout=CONNECT_SECONDS)
-        finally:
-            self._waiting -= 1
+            await reserve.give_back(drawn)
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator["Connection"]:
         pool = self._pool
         assert pool is not None, "the database is not open"
         with translated():
-            connection = await self._taken_from(pool)
+            self._waiting += 1
+            try:
+                connection = await pool.acquire(timeout=CONNECT_SECONDS)
+            finally:
+                self._waiting -= 1
             try:
                 yield connection
             finally:
@@ -370,7 +349,8 @@ class Database:
         """How the connections are used now."""
         pools = self._pools()
         size, idle = sum(p.get_size() for p in pools), sum(p.get_idle_size() for p in pools)
-        return PoolUse(size - idle, idle, self._size, self._waiting)
+        waiting = self._waiting + (0 if self._reserve is None else self._reserve.waiting)
+        return PoolUse(size - idle, idle, self._size, waiting)
 
     async def fetch(self, name: str, *args: Any) -> list[asyncpg.Record]:
         async with self.connection() as connection:

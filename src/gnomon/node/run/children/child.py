@@ -204,7 +204,7 @@ class Server:
             left.returned.add_done_callback(lambda _: self._wire.send(Returned(number)))
             return Left(number, left.where)
         except asyncio.CancelledError:
-            return Cancelled(number, run.where)
+            return Uncalled(number) if run.unbegun else Cancelled(number, run.where)
         except BaseException as error:  # noqa: BLE001 - as in the node: it fails this call alone
             return Ended(number, outcome_of(error, run))
 

@@ -345,6 +345,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 job.started = True
                 self._started += 1
             case Uncalled():
+                if job.started:  # it was about to be, and was no company for others
+                    self._started -= 1
                 self._over(job, Unstarted())
             case Completing(completed=completed):
                 job.run.completed = completed

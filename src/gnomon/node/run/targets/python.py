@@ -18,7 +18,7 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.declaring.handler import Runs
 from gnomon.sdk.errors import UnknownHandler
-from gnomon.sdk.executing.context import NotBegun, TaskContext, current, stored_result
+from gnomon.sdk.executing.context import TaskContext, current, stored_result
 from gnomon.sdk.executing.failure import MAX_ERROR, describe, traceback_of
 from gnomon.sdk.executing.remote_span import enter_trace, leave_trace
 from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze, signal_in
@@ -33,13 +33,14 @@ _UNCOMMITTED = Outcome(
 class PythonCaller:
     """`Caller` for `python` targets, which are the handlers of an app. Use as a context manager: it
     owns the threads. The app is to be running. `may_begin` is asked before each handler that has
-    waited: for a thread, its transaction, dependencies or middleware."""
+    waited: for a thread, its transaction, middleware, or dependencies, those in its thread
+    included. One that may not begin and never has is not called: then `call` gives None."""
 
     def __init__(self, app: Gnomon, threads: int, may_begin: MayBegin = always) -> None:
         self._execute = app.execute
         self._handlers = app.handlers
         self._may_begin = may_begin
-        self._threads = Threads(threads, may_begin)
+        self._threads = Threads(threads)
         self._thread = Place("threads", threads)
 
     @property
@@ -72,8 +73,6 @@ class PythonCaller:
             returned = await self._execute(name, payload, run, self._in_thread)
         except (asyncio.CancelledError, GeneratorExit, TooManyHung):
             raise  # a GeneratorExit may be the end of this coroutine, which only its owner can tell
-        except NotBegun:
-            return None
         except BaseException as error:  # noqa: BLE001 - whatever it is, it fails this execution alone
             known = not isinstance(error, UnknownHandler) or name in self._handlers
             outcome = outcome_of(error, run) if known else self._unknown(name)
@@ -89,6 +88,8 @@ class PythonCaller:
                 leave_trace(token)
             if run.log_lines is not None:
                 tell_left_out(run)
+        if run.refused and not run.called:  # `unbegun`, which would be one more call for each
+            return None
         return _if_uncommitted(outcome) if run.completed else outcome
 
     def _in_thread(self, function: Callable[[], object]) -> Awaitable[object]:

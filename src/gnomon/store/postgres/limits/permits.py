@@ -34,7 +34,8 @@ class PostgresLimits:
         batch = sorted(asks, key=lambda ask: ask.bucket)
         told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
         # Its first call costs PostgreSQL 11 ms on each connection, any other 0.3 ms: so it has few.
-        async with self._database.reserved() as connection:
+        # But it may wait for a bucket for long, and claims are not to wait for that.
+        async with self._database.reserved(leaving=1) as connection:
             rows = await connection.fetch(
                 query("exchange_permits"),
                 node,
