@@ -29,8 +29,8 @@ class MemoryPipe:
 
     What is held ahead of its time may be more than there is room for: such a *surplus* takes up no
     room. At its time it is offered to the slots, behind all else that waits for them, and whoever
-    has offered it takes back what does not start soon. Reports are not read meanwhile: writing them
-    would keep the others from starting.
+    has offered it takes back what does not start soon. Reports are not read meanwhile, for 0.3 s at
+    the most: writing them would keep the others from starting.
 
     `reserved` of the slots are never given to anything but CRITICAL deliveries, which come before
     all others and may use the rest as well.
@@ -148,8 +148,7 @@ class MemoryPipe:
         if beyond > 0:
             started, surplus = _parted(started, beyond)
             self._surplus -= beyond
-            self._offered.add(surplus)
-            self._reports.pause()
+            self._offer(surplus)
         self._enqueue(started)
         return started
 
@@ -158,10 +157,17 @@ class MemoryPipe:
         before, self._offered, self._held = self._offered, self._held, EarlyDeliveries()
         self._surplus = 0
         started = self._offered.pop(counted)
-        self._offered.add(before.all())
-        self._reports.pause()
+        if before:
+            self._offered.add(before.all())
+        else:
+            self._reports.pause()
         self._enqueue(started)
         return started
+
+    def _offer(self, surplus: list[Delivery]) -> None:
+        if not self._offered:  # where something was, reports may be read again for a reason
+            self._reports.pause()
+        self._offered.add(surplus)
 
     def offered(self) -> int:
         return len(self._offered) + len(self._begun)
@@ -171,8 +177,6 @@ class MemoryPipe:
 
     def begun(self) -> list[Delivery]:
         begun, self._begun = self._begun, []
-        if not self._offered:
-            self._reports.resume()
         return begun
 
     def unstarted(self) -> list[Delivery]:
@@ -232,6 +236,8 @@ class MemoryPipe:
         self._outstanding += len(taken)
         self._taken_surplus += len(taken)
         self._begun += taken
+        if not self._offered:
+            self._reports.resume()
         self._others.extend(taken)
         self._busy_others += 1
         return self._others.popleft()
@@ -249,6 +255,8 @@ class MemoryPipe:
             while waiting and waiting[0].start_by < now:  # the oldest claim first
                 late.append(waiting.popleft())
         early = self._held.late(now) + self._offered.late(now)
+        if not self._offered:
+            self._reports.resume()
         return self._taken_back(late) + (self.take_back(early) if early else [])
 
     def report(self, report: Report) -> None:

@@ -48,6 +48,35 @@ async def test_two_readers_that_are_woken_by_one_report_take_it_once() -> None:
     assert sorted(report.delivery.key.id.int for report in taken) == [1, 2]
 
 
+@pytest.mark.parametrize("waits_before", [True, False])
+async def test_a_pause_ends_by_itself(waits_before: bool) -> None:
+    queue = ReportQueue()
+    if waits_before:
+        reader = asyncio.ensure_future(queue.take(10))
+        await turns()
+    queue.pause()
+    if not waits_before:
+        reader = asyncio.ensure_future(queue.take(10))
+    queue.put(Report(a_delivery(1)))
+    await turns()
+    assert not reader.done()
+    async with asyncio.timeout(20):
+        assert len(await reader) == 1
+    assert not queue._paused
+
+
+async def test_whoever_was_told_to_read_does_though_the_next_pause_has_begun() -> None:
+    queue = ReportQueue()
+    reader = asyncio.ensure_future(queue.take(10))
+    await turns()
+    queue.pause()
+    queue.put(Report(a_delivery(1)))
+    queue.resume()
+    queue.pause()
+    await turns()
+    assert len(reader.result()) == 1
+
+
 @pytest.mark.parametrize("settling", [0, 1, 2, 5])
 async def test_there_is_room_for_more_while_so_many_are_settled(settling: int) -> None:
     pipe = MemoryPipe(3, lambda: None, settling=settling)

@@ -1,5 +1,6 @@
 """What is held ahead of its time, beyond the room of the slots: counted once, and bounded."""
 
+import asyncio
 from collections import Counter
 
 import msgspec
@@ -215,3 +216,30 @@ async def test_what_was_taken_back_of_it_before_is_not_counted_at_the_start() ->
     assert len(pipe.begun()) == 7  # of the surplus
     pipe.settled(await pipe.reports(1000))
     assert pipe.room() == before
+
+
+async def test_reports_are_read_once_nothing_is_offered_though_nobody_asks_what_has_begun() -> None:
+    pipe = a_pipe()
+    herd = [held(n) for n in range(100)]
+    pipe.hold(herd)
+    pipe.start(herd)
+    while (delivery := pipe.take()) is not None:
+        pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    assert not pipe._reports._paused
+    async with asyncio.timeout(20):
+        assert len(await pipe.reports(1000)) == 100
+
+
+async def test_reports_are_read_though_what_is_offered_stays_so() -> None:
+    pipe = a_pipe()
+    herd = [held(n) for n in range(100)]
+    pipe.hold(herd)
+    pipe.start(herd[:50])
+    delivery = pipe.take()
+    assert delivery is not None
+    pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    async with asyncio.timeout(20):
+        assert len(await pipe.reports(1000)) == 1
+    pipe.start(herd[50:])  # more of the same do not stop it again
+    assert pipe.offered()
+    assert not pipe._reports._paused

@@ -60,10 +60,11 @@ class EarlyStarts:
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held or offered
-        self._offered_at = 0.0  # the last of it, by the monotonic clock
+        self._offered_at = 0.0  # the first of it, by the monotonic clock
         self._waiting = 0  # for slots, when something was last seen to start
         self._began_at, self._looks = 0.0, 0  # when that was, and the looks since then
         self.holds = asyncio.Event()  # more than before
+        self._offers = asyncio.Event()  # something, where nothing was
 
     def services(self, signals: Signals) -> list[Service]:
         async def claim() -> None:
@@ -72,7 +73,6 @@ class EarlyStarts:
 
         async def start() -> None:
             held = self._pipe.next_start()
-            self.follow()
             await self.start()
             if self._pipe.next_start() != held:
                 signals.due.set()  # so may be what was taken back
@@ -81,9 +81,18 @@ class EarlyStarts:
             await self._clock.wait(self.holds, self._until_next())
             self.holds.clear()
 
+        async def follow() -> None:
+            self.follow()
+
+        async def until_look() -> None:
+            seconds = _LOOK_SECONDS if self._pipe.offered() else None
+            await self._clock.wait(self._offers, seconds)
+            self._offers.clear()
+
         return [
             whenever("claim-early", claim, self._clock, signals.early, None, yields=True),
             Service(CHORE, start, until_due),
+            Service("follow-offered", follow, until_look),  # whatever the store keeps waiting
         ]
 
     async def claim(self, on_returned: Callable[[], None] = lambda: None) -> int:
@@ -158,11 +167,8 @@ class EarlyStarts:
         return len(claimed)
 
     def _until_next(self) -> float | None:
-        """Seconds until something held may start, by a clock that is never ahead, or what is
-        offered must be looked at."""
+        """Seconds until something held may start, by a clock that is never ahead."""
         at = self._pipe.next_start()
-        if self._pipe.offered():
-            return _LOOK_SECONDS
         if at is None:
             return None
         left = at - self._clock.seconds()
@@ -182,7 +188,6 @@ class EarlyStarts:
                 standing = await self._troubles.noting(CHORE, self._store.begin(part))
                 started += self._hand_over([d for d in part if (d.key, d.fence) in standing])
                 self._refuse([d for d in part if (d.key, d.fence) not in standing])
-                self.follow()  # the next answer may take long
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
         return started
@@ -197,9 +202,10 @@ class EarlyStarts:
         before = self._pipe.offered()
         started = self._pipe.start(consent)
         offered = self._pipe.offered() - before
-        if offered:
+        if offered and not before:
             self._offered_at = self._clock.monotonic()
             self._progressed()
+            self._offers.set()
         self._tell(started)
         return len(started) + offered
 
@@ -215,8 +221,10 @@ class EarlyStarts:
             return 0
         if begun := self._pipe.begun():
             self._tell(begun)
-        if begun or self._pipe.waiting() != self._waiting:
+        waiting = self._pipe.waiting()
+        if begun or waiting < self._waiting:
             self._progressed()
+        self._waiting = waiting  # more have come, perhaps: that is no start
         self._looks += 1
         now = self._clock.monotonic()
         stalled = self._looks > _STALL_LOOKS and now - self._began_at >= _STALL_SECONDS
