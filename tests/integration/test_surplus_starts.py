@@ -306,3 +306,16 @@ async def test_a_large_herd_is_claimed_further_ahead(stage: Stage) -> None:
     assert (await stage.early.start(), stage.run()) == (0, [])
     await stage.at(INSTANT)
     assert await stage.early.start() == 1500
+
+
+async def test_nothing_is_claimed_far_ahead_by_a_clock_that_was_set_back(stage: Stage) -> None:
+    keys = await stage.stored(MANY)
+    await stage.before()
+    await stage.at(INSTANT - timedelta(hours=1))
+    assert (await stage.early.claim(), stage.pipe.next_start()) == (0, None)
+    assert stage.is_clear()
+    await stage.at(INSTANT)
+    ran = []
+    while (await stage.dispatcher.run_once()).claimed:
+        ran += await run_all(stage)
+    assert Counter(ran) == Counter(keys)

@@ -32,6 +32,7 @@ from gnomon.wheel import Wheel
 EARLY_SECONDS = 0.05  # before its time that a task may be claimed
 _EARLY_TICKS = 50
 _MOST_EARLY_TICKS = 600  # where there are so many that claiming them takes as long
+MOST_EARLY_SECONDS = 0.65  # the same, by a clock that may be corrected meanwhile
 _CLAIMS_A_TICK = 20  # that a node surely makes, on a busy machine as well
 _HERD = 32  # that are due at one tick: fewer are claimed as soon at their time
 _LARGE_HERD = 1000  # more are not claimed within the usual time

@@ -15,7 +15,7 @@ from gnomon.chores import Service, Troubles, whenever
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
-from gnomon.node.ahead.agenda import EARLY_SECONDS
+from gnomon.node.ahead.agenda import EARLY_SECONDS, MOST_EARLY_SECONDS
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.started import started_event
@@ -133,18 +133,24 @@ class EarlyStarts:
         return min(part, max(0, self._pipe.early_room()) + self._pipe.surplus_room())
 
     def _is_still_early(self, entries: Sequence[Entry]) -> bool:
-        """Whether nothing else comes first, and they are not due."""
+        """Whether nothing else comes first, and they are not due, nor far from it: the agenda does
+        not see that a clock was set back."""
         due_at = entries[0].due_at
         return (
             self._claimer.may_claim()
             and not self._claims.is_disturbed(due_at)
             and self._clock.now() < due_at
+            and self._seconds_until(entries) <= MOST_EARLY_SECONDS
         )
 
+    def _seconds_until(self, entries: Sequence[Entry]) -> float:
+        """Until the last of them is due, by a clock that is never ahead."""
+        latest = max([e.due_at for e in entries])
+        return (latest - self._clock.now()).total_seconds()
+
     def _ahead(self, entries: Sequence[Entry]) -> float:
-        """Seconds until they are due, by a clock that is never ahead."""
-        latest = max(e.due_at for e in entries)
-        return max(EARLY_SECONDS, (latest - self._clock.now()).total_seconds())
+        """Seconds ahead of their time that they may be claimed."""
+        return min(max(EARLY_SECONDS, self._seconds_until(entries)), MOST_EARLY_SECONDS)
 
     def _left(self, entries: Sequence[Entry]) -> None:
         """These were not asked for."""
