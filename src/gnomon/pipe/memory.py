@@ -122,9 +122,10 @@ class MemoryPipe:
         surplus = self._surplus + len(self._offered) + self._returned
         return max(0, _MOST_SURPLUS - surplus - unsettled)
 
-    def hold(self, deliveries: Sequence[Delivery]) -> None:
+    def hold(self, deliveries: Sequence[Delivery], *, surplus: bool = False) -> None:
         urgent = _critical(deliveries)
-        beyond = max(0, len(deliveries) - max(urgent, self.early_room()))
+        room = 0 if surplus else self.early_room()
+        beyond = max(0, len(deliveries) - max(urgent, room))
         self._held.add(deliveries)
         self._held_urgent += urgent
         self._surplus += beyond

@@ -102,7 +102,7 @@ async def test_room_is_taken_and_given_back_exactly_once(
         if step == "hold":
             lane = Lane.CRITICAL if flag else Lane.LOW
             new = [held(i, TIME + i % 2, lane, fence=len(known) + i) for i in range(n)]
-            pipe.hold(new)
+            pipe.hold(new, surplus=n % 3 == 0)
             known += new
         elif step == "start":
             startable = pipe.startable(TIME + flag)
@@ -243,3 +243,18 @@ async def test_reports_are_read_though_what_is_offered_stays_so() -> None:
     pipe.start(herd[50:])  # more of the same do not stop it again
     assert pipe.offered()
     assert not pipe._reports._paused
+
+
+def test_what_is_far_ahead_takes_up_no_room_though_there_is_some() -> None:
+    pipe = a_pipe()
+    room, urgent_room = pipe.room(), pipe.urgent_room()
+    herd = [held(n) for n in range(20)]
+    pipe.hold(herd, surplus=True)
+    assert (pipe.room(), pipe.urgent_room()) == (room, urgent_room)
+    assert pipe.start(herd) == []
+    assert pipe.offered() == 20
+    taken = []
+    while (delivery := pipe.take()) is not None:
+        taken.append(delivery)
+        pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    assert taken == herd

@@ -15,7 +15,7 @@ from gnomon.chores import Service, Troubles, whenever
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
-from gnomon.node.ahead.agenda import EARLY_SECONDS, MOST_EARLY_SECONDS
+from gnomon.node.ahead.herd_reach import EARLY_SECONDS, MOST_EARLY_SECONDS
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.started import started_event
@@ -106,19 +106,23 @@ class EarlyStarts:
         self._claims.missed(others)
         if not own:
             return 0
-        claimed, size = 0, _PART if len(own) <= max(room, 0) else _SURPLUS_PART
+        is_small = len(own) <= max(room, 0) and not self._is_far(own)
+        claimed, size = 0, _PART if is_small else _SURPLUS_PART
         try:
             if self._pipe.next_start() is None and not self._pipe.offered():
                 self._entries.clear()
                 self._recalls = (await self._store.recalls()).number
-            while (part := own[: self._most(size)]) and self._is_still_early(part):
+            while (part := own[: self._most(own, size)]) and self._is_still_early(part):
+                far = self._is_far(part)
                 async with self._claims.held.claiming:
                     claim = await self._store.claim(part, self._ahead(part))
                     own = own[len(part) :]
-                    held = await self._hold(part, claim)
+                    held = await self._hold(part, claim, far=far)
                 claimed += held
                 if not held:  # most likely those behind them cannot be claimed early, either
-                    break
+                    self._claims.unclaimable(part[0].due_at)
+                    self._claims.too_early(own)
+                    own = []
         except BaseException:
             self._claims.too_early(own)
             raise
@@ -128,9 +132,14 @@ class EarlyStarts:
             on_returned()
         return claimed
 
-    def _most(self, part: int) -> int:
+    def _most(self, entries: Sequence[Entry], part: int) -> int:
         """How many may be claimed next: what they take up is known only afterwards."""
-        return min(part, max(0, self._pipe.early_room()) + self._pipe.surplus_room())
+        room = 0 if not entries or self._is_far(entries) else max(0, self._pipe.early_room())
+        return min(part, room + self._pipe.surplus_room())
+
+    def _is_far(self, entries: Sequence[Entry]) -> bool:
+        """Whether they are so far ahead that they must take up no room."""
+        return self._seconds_until(entries[:1]) > EARLY_SECONDS
 
     def _is_still_early(self, entries: Sequence[Entry]) -> bool:
         """Whether nothing else comes first, and they are not due, nor far from it: the agenda does
@@ -153,19 +162,22 @@ class EarlyStarts:
         return min(max(EARLY_SECONDS, self._seconds_until(entries)), MOST_EARLY_SECONDS)
 
     def _left(self, entries: Sequence[Entry]) -> None:
-        """These were not asked for."""
-        if entries and self._claims.is_disturbed(entries[0].due_at):
+        """These were not asked for. Where there was no room for those that are far ahead, there
+        may be later."""
+        seconds = self._seconds_until(entries[:1]) if entries else 0.0
+        is_far = EARLY_SECONDS < seconds <= MOST_EARLY_SECONDS
+        if entries and (is_far or self._claims.is_disturbed(entries[0].due_at)):
             self._claims.not_yet(entries)
         else:
             self._claims.too_early(entries)
 
-    async def _hold(self, entries: Sequence[Entry], claim: Claim) -> int:
+    async def _hold(self, entries: Sequence[Entry], claim: Claim, *, far: bool) -> int:
         took = self._store.took
         deliveries = self._claims.claimed(entries, claim.deliveries)
         claimed = {d.key for d in deliveries}
         self._requeue.claimed(claimed)
         self._entries |= {e.key: e for e in entries if e.key in claimed}
-        self._pipe.hold(deliveries)
+        self._pipe.hold(deliveries, surplus=far)
         self.holds.set()  # their time may have come while they were claimed
         missed = await self._claimer.bury([e for e in entries if e.key not in claimed], claim)
         self._claims.too_early(missed)
