@@ -258,3 +258,15 @@ def test_what_is_far_ahead_takes_up_no_room_though_there_is_some() -> None:
         taken.append(delivery)
         pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
     assert taken == herd
+
+
+def test_what_has_started_is_not_kept() -> None:
+    kept = EarlyDeliveries()
+    kept.add([held(n) for n in range(100)])
+    assert [len(kept.pop(50)) for _ in range(3)] == [50, 50, 0]
+    kept.add(herd := [held(n) for n in range(100)])
+    assert len(kept.remove(herd)) == 100
+    assert kept._order == []
+    kept.add(herd)
+    assert len(kept.pop(100)) == 100
+    assert kept._order == []
