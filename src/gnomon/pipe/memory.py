@@ -202,6 +202,7 @@ class MemoryPipe:
         return len(self._held) - self._surplus
 
     async def receive(self) -> Delivery:
+        was_woken = False
         while (delivery := self.take()) is None:
             idle = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
@@ -212,9 +213,19 @@ class MemoryPipe:
                 if idle.done() and not idle.cancelled():
                     self._wake_one()
                 raise
-            if len(self._urgent) + len(self._others) + len(self._offered) > 1:
-                self._wake_one()
+            was_woken = True
+        if was_woken and self._has_next():  # one that gets nothing would only wake others like it
+            self._wake_one()
         return delivery
+
+    def _has_next(self) -> bool:
+        """Whether one more slot would get something."""
+        if self._urgent:
+            return True
+        return self._busy_others < self._most_others and bool(self._others or self._may_offer())
+
+    def _may_offer(self) -> bool:
+        return bool(self._offered) and self._reported_bytes <= _MOST_BYTES
 
     def take(self) -> Delivery | None:
         if self._urgent:
@@ -224,15 +235,13 @@ class MemoryPipe:
             if self._others:
                 self._busy_others += 1
                 return self._others.popleft()
-            if self._offered:
+            if self._may_offer():
                 return self._take_offered()
         return None
 
-    def _take_offered(self) -> Delivery | None:
+    def _take_offered(self) -> Delivery:
         """The first of what is offered. The next come with it, as far as slots are free for them:
         they are offered no longer, and start at once."""
-        if self._reported_bytes > _MOST_BYTES:
-            return None
         taken = self._offered.pop(min(_AT_ONCE, self._most_others - self._busy_others))
         self._outstanding += len(taken)
         self._taken_surplus += len(taken)
@@ -301,6 +310,8 @@ class MemoryPipe:
         if self._reported_bytes:
             outcomes = [report.outcome for report in reports]
             self._reported_bytes -= sum(_size(each) for each in outcomes if each is not None)
+            if self._may_offer():  # again: idle slots have not been told
+                self._wake_one()
         self._on_room()
 
     def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:
