@@ -236,8 +236,7 @@ class Agenda:
             tick = tick_at_or_after(due_at)
             known = [e for e in alike if self._known.get(e.key) is e]
             self._herds.took(tick, -len(known))
-            if known:
-                self._soon.add(tick, known)
+            self._soon.add(tick, known)
 
     def leave(self, due_at: datetime) -> None:
         """Look at what is due then at its time only: none of it can be claimed early."""
