@@ -16,6 +16,7 @@ from gnomon.node.settle.takeover import released
 from gnomon.pipe.envelope import Report
 from gnomon.store.postgres.database import Database
 from gnomon.testing import turned_clock
+from gnomon.testing.contracts.pipe import a_delivery
 
 MANY = 400  # that the slots have no room for
 WAITING = {(State.WAITING, INSTANT, 0)}
@@ -301,8 +302,65 @@ async def test_a_large_herd_is_claimed_further_ahead(stage: Stage) -> None:
     await stage.before(126)
     assert await stage.early.claim() == 0
     await stage.before(125)
+    room = stage.pipe.room()
     assert await stage.early.claim() == 1500
+    assert stage.pipe.room() == room  # so far ahead it is for others
     await stage.at(INSTANT - timedelta(microseconds=1))
     assert (await stage.early.start(), stage.run()) == (0, [])
     await stage.at(INSTANT)
     assert await stage.early.start() == 1500
+
+
+async def test_what_finds_busy_slots_far_ahead_is_looked_at_again_when_it_is_near(
+    stage: Stage,
+) -> None:
+    stage.startable = 1500
+    await stage.stored(1500)
+    await stage.stored(SLOTS // 2, due_at=START, execute_at=START)
+    await stage.before(120)
+    assert (await stage.dispatcher.run_once()).claimed == SLOTS // 2
+    assert stage.pipe.surplus_room() == 0
+    assert (await stage.early.claim(), stage.agenda.has_herd()) == (0, True)
+    await stage.before(50)
+    room = stage.pipe.early_room()
+    assert await stage.early.claim() == room > 0
+
+
+async def test_slots_that_become_busy_leave_the_rest_for_a_later_look(stage: Stage) -> None:
+    stage.startable = 1500
+    await stage.stored(1500)
+    await stage.before(120)
+
+    async def fill() -> None:
+        stage.pipe.send([a_delivery(10_000 + n) for n in range(SLOTS)])
+
+    stage.store.on_claim = fill
+    assert await stage.early.claim() == 500
+    assert stage.agenda.has_herd()
+    assert await stage.early.claim() == 0
+    await stage.at(INSTANT)
+    assert stage.agenda.ready == 1000
+
+
+async def test_a_herd_that_cannot_be_claimed_early_is_asked_for_once(stage: Stage) -> None:
+    stage.startable = 10_000
+    keys = await stage.stored(3500)
+    await stage.connection.execute("UPDATE gnomon.task SET losses = 1")
+    await stage.before(200)
+    assert await stage.early.claim() == 0
+    assert not stage.agenda.has_herd()
+    await stage.at(INSTANT)
+    assert stage.agenda.ready == len(keys)
+
+
+async def test_nothing_is_claimed_far_ahead_by_a_clock_that_was_set_back(stage: Stage) -> None:
+    keys = await stage.stored(MANY)
+    await stage.before()
+    await stage.at(INSTANT - timedelta(hours=1))
+    assert (await stage.early.claim(), stage.pipe.next_start()) == (0, None)
+    assert stage.is_clear()
+    await stage.at(INSTANT)
+    ran = []
+    while (await stage.dispatcher.run_once()).claimed:
+        ran += await run_all(stage)
+    assert Counter(ran) == Counter(keys)

@@ -197,7 +197,7 @@ class FairQueue(Generic[T]):
             self._freed = False
             self._uncap()
         while len(taken) < most and (account := self._first()) is not None:
-            bounded = self._is_bounded(account)
+            bounded = self.must_share(account.tenant_id)
             if bounded and self._is_full():
                 break  # for all the others as well, however many they are
             heappop(self._heap)
@@ -285,9 +285,9 @@ class FairQueue(Generic[T]):
 
     # Slots
 
-    def _is_bounded(self, account: TenantShare[T]) -> bool:
+    def must_share(self, tenant_id: str) -> bool:
         slots = self._slots
-        return slots is not None and slots.share < 1 and self._has_others(account.tenant_id)
+        return slots is not None and slots.share < 1 and self._has_others(tenant_id)
 
     def _is_full(self, *, urgent: bool = False) -> bool:
         """Whether not even one that holds nothing may hold a slot, where it has others."""
@@ -302,7 +302,7 @@ class FairQueue(Generic[T]):
 
     def allows(self, tenant_id: str, lane: Lane) -> bool:
         account = self._account(tenant_id)
-        if not self._is_bounded(account) or self._may_hold(account):
+        if not self.must_share(account.tenant_id) or self._may_hold(account):
             return True
         assert self._slots is not None
         return lane == _CRITICAL and self._slots.urgent_room(account.critical, self._critical)

@@ -100,6 +100,9 @@ class ReadyQueue(Protocol[T]):
     def allows(self, tenant_id: str, lane: Lane) -> bool:
         """Whether this tenant may hold one more slot."""
 
+    def must_share(self, tenant_id: str) -> bool:
+        """Whether it may hold only a part of the slots, as there are other tenants."""
+
     def offers(self) -> bool:
         """Whether anything waits that `take` would give, if it is admitted."""
 

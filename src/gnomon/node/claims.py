@@ -94,6 +94,10 @@ class Claims:
         self.missed(entries)
         self._agenda.not_yet(entries)
 
+    def unclaimable(self, due_at: datetime) -> None:
+        """Nothing that is due then can be claimed early: the rest of it waits for its time."""
+        self._agenda.leave(due_at)
+
     def unanswered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
         took for that, and takes nothing when it is admitted again. Ready again are the `own`."""

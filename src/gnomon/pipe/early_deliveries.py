@@ -69,7 +69,9 @@ class EarlyDeliveries:
             removed.append(each)
         self._count -= len(removed)
         self.bytes -= _bytes(removed)
-        if 2 * self._count < len(self._order) - self._passed:
+        if not self._count:
+            self._order, self._passed = [], 0
+        elif 2 * self._count < len(self._order) - self._passed:
             self._order, self._passed = self.all(), 0
         return removed
 
@@ -87,8 +89,6 @@ class EarlyDeliveries:
     def _first(self) -> Delivery | None:
         order = self._order
         if not self._count:
-            order.clear()
-            self._passed = 0
             return None
         while not self._held_of(order[self._passed : self._passed + 1]):
             self._passed += 1

@@ -29,8 +29,8 @@ class MemoryPipe:
 
     What is held ahead of its time may be more than there is room for: such a *surplus* takes up no
     room. At its time it is offered to the slots, behind all else that waits for them, and whoever
-    has offered it takes back what does not start soon. Reports are not read meanwhile: writing them
-    would keep the others from starting.
+    has offered it takes back what does not start soon. Reports are not read meanwhile, for 0.3 s at
+    the most: writing them would keep the others from starting.
 
     `reserved` of the slots are never given to anything but CRITICAL deliveries, which come before
     all others and may use the rest as well.
@@ -122,9 +122,10 @@ class MemoryPipe:
         surplus = self._surplus + len(self._offered) + self._returned
         return max(0, _MOST_SURPLUS - surplus - unsettled)
 
-    def hold(self, deliveries: Sequence[Delivery]) -> None:
+    def hold(self, deliveries: Sequence[Delivery], *, surplus: bool = False) -> None:
         urgent = _critical(deliveries)
-        beyond = max(0, len(deliveries) - max(urgent, self.early_room()))
+        room = 0 if surplus else self.early_room()
+        beyond = max(0, len(deliveries) - max(urgent, room))
         self._held.add(deliveries)
         self._held_urgent += urgent
         self._surplus += beyond
@@ -148,8 +149,7 @@ class MemoryPipe:
         if beyond > 0:
             started, surplus = _parted(started, beyond)
             self._surplus -= beyond
-            self._offered.add(surplus)
-            self._reports.pause()
+            self._offer(surplus)
         self._enqueue(started)
         return started
 
@@ -158,10 +158,17 @@ class MemoryPipe:
         before, self._offered, self._held = self._offered, self._held, EarlyDeliveries()
         self._surplus = 0
         started = self._offered.pop(counted)
-        self._offered.add(before.all())
-        self._reports.pause()
+        if before:
+            self._offered.add(before.all())
+        else:
+            self._reports.pause()
         self._enqueue(started)
         return started
+
+    def _offer(self, surplus: list[Delivery]) -> None:
+        if not self._offered:  # where something was, reports may be read again for a reason
+            self._reports.pause()
+        self._offered.add(surplus)
 
     def offered(self) -> int:
         return len(self._offered) + len(self._begun)
@@ -171,8 +178,6 @@ class MemoryPipe:
 
     def begun(self) -> list[Delivery]:
         begun, self._begun = self._begun, []
-        if not self._offered:
-            self._reports.resume()
         return begun
 
     def unstarted(self) -> list[Delivery]:
@@ -197,6 +202,7 @@ class MemoryPipe:
         return len(self._held) - self._surplus
 
     async def receive(self) -> Delivery:
+        was_woken = False
         while (delivery := self.take()) is None:
             idle = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
@@ -207,9 +213,19 @@ class MemoryPipe:
                 if idle.done() and not idle.cancelled():
                     self._wake_one()
                 raise
-            if len(self._urgent) + len(self._others) + len(self._offered) > 1:
-                self._wake_one()
+            was_woken = True
+        if was_woken and self._has_next():  # one that gets nothing would only wake others like it
+            self._wake_one()
         return delivery
+
+    def _has_next(self) -> bool:
+        """Whether one more slot would get something."""
+        if self._urgent:
+            return True
+        return self._busy_others < self._most_others and bool(self._others or self._may_offer())
+
+    def _may_offer(self) -> bool:
+        return bool(self._offered) and self._reported_bytes <= _MOST_BYTES
 
     def take(self) -> Delivery | None:
         if self._urgent:
@@ -219,19 +235,19 @@ class MemoryPipe:
             if self._others:
                 self._busy_others += 1
                 return self._others.popleft()
-            if self._offered:
+            if self._may_offer():
                 return self._take_offered()
         return None
 
-    def _take_offered(self) -> Delivery | None:
+    def _take_offered(self) -> Delivery:
         """The first of what is offered. The next come with it, as far as slots are free for them:
         they are offered no longer, and start at once."""
-        if self._reported_bytes > _MOST_BYTES:
-            return None
         taken = self._offered.pop(min(_AT_ONCE, self._most_others - self._busy_others))
         self._outstanding += len(taken)
         self._taken_surplus += len(taken)
         self._begun += taken
+        if not self._offered:
+            self._reports.resume()
         self._others.extend(taken)
         self._busy_others += 1
         return self._others.popleft()
@@ -249,6 +265,8 @@ class MemoryPipe:
             while waiting and waiting[0].start_by < now:  # the oldest claim first
                 late.append(waiting.popleft())
         early = self._held.late(now) + self._offered.late(now)
+        if not self._offered:
+            self._reports.resume()
         return self._taken_back(late) + (self.take_back(early) if early else [])
 
     def report(self, report: Report) -> None:
@@ -292,6 +310,8 @@ class MemoryPipe:
         if self._reported_bytes:
             outcomes = [report.outcome for report in reports]
             self._reported_bytes -= sum(_size(each) for each in outcomes if each is not None)
+            if self._may_offer():  # again: idle slots have not been told
+                self._wake_one()
         self._on_room()
 
     def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:

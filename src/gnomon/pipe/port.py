@@ -92,8 +92,9 @@ class SlotPipe(Pipe, Protocol):
         """How many may be claimed early beyond that: such a surplus takes up no room, and is
         bounded in number and bytes. None of it is CRITICAL."""
 
-    def hold(self, deliveries: Sequence[Delivery]) -> None:
-        """Keep these until they are started, or taken back."""
+    def hold(self, deliveries: Sequence[Delivery], *, surplus: bool = False) -> None:
+        """Keep these until they are started, or taken back. `surplus`: they take up no room, though
+        there is some."""
 
     def next_start(self) -> float | None:
         """When the first of what is held may start."""

@@ -180,6 +180,18 @@ async def test_one_whose_task_was_claimed_again_can_still_be_ended(world: World)
     assert [report.delivery.fence for report in world.reports] == [1, 2]
 
 
+async def test_one_that_runs_is_ended_though_an_earlier_claim_of_it_is_held(world: World) -> None:
+    earlier = world.delivery("wait", 1, 60.0, fence=1)
+    async with working(world):
+        world.send("wait", 1, timeout=60.0, fence=2)
+        await world.has_begun(1)
+        world.pipe.hold([earlier])
+        assert world.worker.interrupt(earlier.key, "cancelled")
+        await world.reported(2)
+        assert not world.worker.interrupt(earlier.key, "cancelled")
+    assert [report.delivery.fence for report in world.reports] == [1, 2]
+
+
 async def test_one_whose_task_was_claimed_again_has_its_timeout(world: World) -> None:
     async with working(world):
         world.send("wait", 1, timeout=0.1, fence=1)

@@ -1,5 +1,6 @@
 """What is held ahead of its time, beyond the room of the slots: counted once, and bounded."""
 
+import asyncio
 from collections import Counter
 
 import msgspec
@@ -101,7 +102,7 @@ async def test_room_is_taken_and_given_back_exactly_once(
         if step == "hold":
             lane = Lane.CRITICAL if flag else Lane.LOW
             new = [held(i, TIME + i % 2, lane, fence=len(known) + i) for i in range(n)]
-            pipe.hold(new)
+            pipe.hold(new, surplus=n % 3 == 0)
             known += new
         elif step == "start":
             startable = pipe.startable(TIME + flag)
@@ -215,3 +216,57 @@ async def test_what_was_taken_back_of_it_before_is_not_counted_at_the_start() ->
     assert len(pipe.begun()) == 7  # of the surplus
     pipe.settled(await pipe.reports(1000))
     assert pipe.room() == before
+
+
+async def test_reports_are_read_once_nothing_is_offered_though_nobody_asks_what_has_begun() -> None:
+    pipe = a_pipe()
+    herd = [held(n) for n in range(100)]
+    pipe.hold(herd)
+    pipe.start(herd)
+    while (delivery := pipe.take()) is not None:
+        pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    assert not pipe._reports._paused
+    async with asyncio.timeout(20):
+        assert len(await pipe.reports(1000)) == 100
+
+
+async def test_reports_are_read_though_what_is_offered_stays_so() -> None:
+    pipe = a_pipe()
+    herd = [held(n) for n in range(100)]
+    pipe.hold(herd)
+    pipe.start(herd[:50])
+    delivery = pipe.take()
+    assert delivery is not None
+    pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    async with asyncio.timeout(20):
+        assert len(await pipe.reports(1000)) == 1
+    pipe.start(herd[50:])  # more of the same do not stop it again
+    assert pipe.offered()
+    assert not pipe._reports._paused
+
+
+def test_what_is_far_ahead_takes_up_no_room_though_there_is_some() -> None:
+    pipe = a_pipe()
+    room, urgent_room = pipe.room(), pipe.urgent_room()
+    herd = [held(n) for n in range(20)]
+    pipe.hold(herd, surplus=True)
+    assert (pipe.room(), pipe.urgent_room()) == (room, urgent_room)
+    assert pipe.start(herd) == []
+    assert pipe.offered() == 20
+    taken = []
+    while (delivery := pipe.take()) is not None:
+        taken.append(delivery)
+        pipe.report(Report(delivery, SUCCESS, 1.0, 2.0))
+    assert taken == herd
+
+
+def test_what_has_started_is_not_kept() -> None:
+    kept = EarlyDeliveries()
+    kept.add([held(n) for n in range(100)])
+    assert [len(kept.pop(50)) for _ in range(3)] == [50, 50, 0]
+    kept.add(herd := [held(n) for n in range(100)])
+    assert len(kept.remove(herd)) == 100
+    assert kept._order == []
+    kept.add(herd)
+    assert len(kept.pop(100)) == 100
+    assert kept._order == []

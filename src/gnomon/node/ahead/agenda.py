@@ -24,24 +24,21 @@ from gnomon.fairness.ready_queue import (
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
+from gnomon.node.ahead.herd_reach import (
+    EARLY_TICKS,
+    MOST_EARLY_TICKS,
+    HerdReach,
+    Startable,
+    none_startable,
+    portion_of,
+    without,
+)  # fmt: skip
 from gnomon.node.ahead.soon import Soon
 from gnomon.node.ahead.suspects import SuspectQueue, SuspectRoom
 from gnomon.store.ports.dispatch import Entry
 from gnomon.wheel import Wheel
 
-EARLY_SECONDS = 0.05  # before its time that a task may be claimed
-_EARLY_TICKS = 50
-_MOST_EARLY_TICKS = 600  # where there are so many that claiming them takes as long
-_CLAIMS_A_TICK = 20  # that a node surely makes, on a busy machine as well
 _HERD = 32  # that are due at one tick: fewer are claimed as soon at their time
-_LARGE_HERD = 1000  # more are not claimed within the usual time
-
-Startable = Callable[[Sequence[Entry]], int]
-
-
-def none_startable(_: Sequence[Entry]) -> int:
-    """Nothing is known of them."""
-    return 0
 
 
 def tick_at_or_after(moment: datetime) -> int:
@@ -68,10 +65,10 @@ class Agenda:
         """`startable`: how many of such entries the slots can start within a moment."""
         # The wheel runs ahead: what it has given waits in `_soon` for its tick, and may be taken
         # early; what was looked at before waits in `_later`.
-        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + _MOST_EARLY_TICKS)
-        self._given = tick_at_or_before(now) + _MOST_EARLY_TICKS
+        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + MOST_EARLY_TICKS)
+        self._given = tick_at_or_before(now) + MOST_EARLY_TICKS
         self._soon, self._later = Soon(_HERD), Soon(_HERD)
-        self._startable = startable
+        self._herds = HerdReach(startable, ready.must_share)
         self._ready = ready
         self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
@@ -138,9 +135,10 @@ class Agenda:
         """Make ready what is due; gives how many became so."""
         self._advanced = max(self._advanced, now)
         known, tick = self._known, tick_at_or_before(self._advanced)
-        self._given = max(self._given, tick + _MOST_EARLY_TICKS)
+        self._given = max(self._given, tick + MOST_EARLY_TICKS)
         for due_at, entries in groupby(self._wheel.advance(self._given), attrgetter("due_at")):
             self._soon.add(tick_at_or_after(due_at), entries)
+        self._herds.passed(tick)
         passed = self._soon.passed(tick) + self._later.passed(tick)
         due = [e for e in passed if known.get(e.key) is e]  # others were changed
         self._make_ready(due)
@@ -158,8 +156,9 @@ class Agenda:
         now, given = tick_at_or_before(self._advanced), self._wheel.next_due()
         ticks = [self._soon.first(), self._later.first()]
         if given is not None:
-            ticks.append(given - _MOST_EARLY_TICKS)
-        near = [tick - self._reach(tick) for tick in self._soon.crowded()]
+            ticks.append(given - MOST_EARLY_TICKS)
+        crowded = self._soon.crowded()  # of which not all may have been taken when it could be
+        near = [tick - reach for tick in crowded for reach in (self._reach(tick), EARLY_TICKS)]
         known = [tick for tick in ticks if tick is not None]
         return min(known + [tick for tick in near if tick > now], default=None)
 
@@ -182,13 +181,7 @@ class Agenda:
 
     def _reach(self, tick: int) -> int:
         """How many ticks ahead those of a crowded one may be claimed."""
-        entries = self._soon.at(tick)
-        if len(entries) <= _LARGE_HERD:
-            return _EARLY_TICKS
-        held = min(len(entries), self._startable(entries))
-        if held <= _LARGE_HERD:
-            return _EARLY_TICKS
-        return min(_EARLY_TICKS + held // _CLAIMS_A_TICK, _MOST_EARLY_TICKS)
+        return self._herds.ticks(tick, self._soon.at(tick))
 
     def _is_quiet(self) -> bool:
         """Whether nothing is due, set aside or not."""
@@ -200,26 +193,37 @@ class Agenda:
         """Entries to claim ahead of their time, of the next tick that has many: up to `most` of
         the plain ones, chosen as if they were due. Only while nothing is. The others wait for
         their time, and so do those that are given back by `again`. `surplus`: so many more, if
-        they are not CRITICAL and can start at once."""
+        they are not CRITICAL and can start at once; of a tick that is further ahead than usual
+        there is nothing else, and the others are looked at again when it is near. Of thousands a
+        portion is given, and the next one by the next call."""
         tick = self._herd() if (most > 0 or surplus > 0) and self._is_quiet() else None
         if tick is None:
             return []
-        entries = [e for e in self._soon.remove(tick) if self._known.get(e.key) is e]
+        entries = self._soon.at(tick)
+        shared = self._herds.is_shared(entries)
+        far = tick - tick_at_or_before(self._advanced) > EARLY_TICKS
+        if far and (shared or min(surplus, self._herds.startable(tick, entries)) <= 0):
+            return []
+        portion, rest = portion_of(self._soon.remove(tick), far=far, whole=shared)
+        entries = [e for e in portion if self._known.get(e.key) is e]
         fit = [e for e in entries if not e.losses and not e.recurring and plain(e)]
+        self._later.add(tick, without(entries, fit))
         chosen: list[Entry] = []
         if len(fit) >= _HERD:
-            chosen = self._choose(fit, most)
-            beyond = min(surplus, self._startable(fit) - len(chosen))
-            if beyond > 0 and len(chosen) < len(fit):
-                taken = {e.key for e in chosen}
-                others = [e for e in fit if e.key not in taken and e.lane is not Lane.CRITICAL]
+            chosen = self._choose(fit, 0 if far else most)
+            beyond = min(surplus, self._herds.startable(tick, fit) - len(chosen))
+            if beyond > 0:
+                others = [e for e in without(fit, chosen) if e.lane is not Lane.CRITICAL]
                 chosen += self._choose(others, beyond)
-        taken = {e.key for e in chosen}
-        self._later.add(tick, [e for e in entries if e.key not in taken])
+        self._herds.took(tick, len(chosen))
+        if far and not chosen:
+            self._herds.shorten(tick)
+        (self._soon if far else self._later).add(tick, without(fit, chosen))
+        (self._soon if far or len(chosen) == len(fit) else self._later).add(tick, rest)
         return chosen
 
     def _choose(self, entries: Sequence[Entry], most: int) -> list[Entry]:
-        if most <= 0:
+        if most <= 0 or not entries:
             return []
         self._ready.put_all(entries)
         chosen = self._ready.take(most, self._advanced)
@@ -229,9 +233,16 @@ class Agenda:
     def not_yet(self, entries: Iterable[Entry]) -> None:
         """These were taken early and not looked at: something else was due. They may be again."""
         for due_at, alike in groupby(entries, attrgetter("due_at")):
+            tick = tick_at_or_after(due_at)
             known = [e for e in alike if self._known.get(e.key) is e]
-            if known:
-                self._soon.add(tick_at_or_after(due_at), known)
+            self._herds.took(tick, -len(known))
+            self._soon.add(tick, known)
+
+    def leave(self, due_at: datetime) -> None:
+        """Look at what is due then at its time only: none of it can be claimed early."""
+        tick = tick_at_or_after(due_at)
+        if tick in self._soon.crowded():
+            self._later.add(tick, self._soon.remove(tick))
 
     def pause(self, now: datetime, longest: float) -> float:
         """Seconds until more becomes due, as far as is known."""

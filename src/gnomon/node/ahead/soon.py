@@ -19,7 +19,10 @@ class Soon:
     def add(self, tick: int, entries: Iterable[Entry]) -> None:
         known = self._ticks.get(tick)
         if known is None:
-            self._ticks[tick] = known = list(entries)
+            known = list(entries)
+            if not known:
+                return
+            self._ticks[tick] = known
             heappush(self._order, tick)  # twice, where it was removed before: `first` skips it
         else:
             known.extend(entries)

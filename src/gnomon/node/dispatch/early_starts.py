@@ -15,7 +15,7 @@ from gnomon.chores import Service, Troubles, whenever
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.tasks.task import TaskKey
-from gnomon.node.ahead.agenda import EARLY_SECONDS
+from gnomon.node.ahead.herd_reach import EARLY_SECONDS, MOST_EARLY_SECONDS
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.started import started_event
@@ -60,10 +60,11 @@ class EarlyStarts:
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held or offered
-        self._offered_at = 0.0  # the last of it, by the monotonic clock
+        self._offered_at = 0.0  # the first of it, by the monotonic clock
         self._waiting = 0  # for slots, when something was last seen to start
         self._began_at, self._looks = 0.0, 0  # when that was, and the looks since then
         self.holds = asyncio.Event()  # more than before
+        self._offers = asyncio.Event()  # something, where nothing was
 
     def services(self, signals: Signals) -> list[Service]:
         async def claim() -> None:
@@ -72,7 +73,6 @@ class EarlyStarts:
 
         async def start() -> None:
             held = self._pipe.next_start()
-            self.follow()
             await self.start()
             if self._pipe.next_start() != held:
                 signals.due.set()  # so may be what was taken back
@@ -81,9 +81,18 @@ class EarlyStarts:
             await self._clock.wait(self.holds, self._until_next())
             self.holds.clear()
 
+        async def follow() -> None:
+            self.follow()
+
+        async def until_look() -> None:
+            seconds = _LOOK_SECONDS if self._pipe.offered() else None
+            await self._clock.wait(self._offers, seconds)
+            self._offers.clear()
+
         return [
             whenever("claim-early", claim, self._clock, signals.early, None, yields=True),
             Service(CHORE, start, until_due),
+            Service("follow-offered", follow, until_look),  # whatever the store keeps waiting
         ]
 
     async def claim(self, on_returned: Callable[[], None] = lambda: None) -> int:
@@ -97,19 +106,23 @@ class EarlyStarts:
         self._claims.missed(others)
         if not own:
             return 0
-        claimed, size = 0, _PART if len(own) <= max(room, 0) else _SURPLUS_PART
+        is_small = len(own) <= max(room, 0) and not self._is_far(own)
+        claimed, size = 0, _PART if is_small else _SURPLUS_PART
         try:
             if self._pipe.next_start() is None and not self._pipe.offered():
                 self._entries.clear()
                 self._recalls = (await self._store.recalls()).number
-            while (part := own[: self._most(size)]) and self._is_still_early(part):
+            while (part := own[: self._most(own, size)]) and self._is_still_early(part):
+                far = self._is_far(part)
                 async with self._claims.held.claiming:
                     claim = await self._store.claim(part, self._ahead(part))
                     own = own[len(part) :]
-                    held = await self._hold(part, claim)
+                    held = await self._hold(part, claim, far=far)
                 claimed += held
                 if not held:  # most likely those behind them cannot be claimed early, either
-                    break
+                    self._claims.unclaimable(part[0].due_at)
+                    self._claims.too_early(own)
+                    own = []
         except BaseException:
             self._claims.too_early(own)
             raise
@@ -119,38 +132,52 @@ class EarlyStarts:
             on_returned()
         return claimed
 
-    def _most(self, part: int) -> int:
+    def _most(self, entries: Sequence[Entry], part: int) -> int:
         """How many may be claimed next: what they take up is known only afterwards."""
-        return min(part, max(0, self._pipe.early_room()) + self._pipe.surplus_room())
+        room = 0 if not entries or self._is_far(entries) else max(0, self._pipe.early_room())
+        return min(part, room + self._pipe.surplus_room())
+
+    def _is_far(self, entries: Sequence[Entry]) -> bool:
+        """Whether they are so far ahead that they must take up no room."""
+        return self._seconds_until(entries[:1]) > EARLY_SECONDS
 
     def _is_still_early(self, entries: Sequence[Entry]) -> bool:
-        """Whether nothing else comes first, and they are not due."""
+        """Whether nothing else comes first, and they are not due, nor far from it: the agenda does
+        not see that a clock was set back."""
         due_at = entries[0].due_at
         return (
             self._claimer.may_claim()
             and not self._claims.is_disturbed(due_at)
             and self._clock.now() < due_at
+            and self._seconds_until(entries) <= MOST_EARLY_SECONDS
         )
 
+    def _seconds_until(self, entries: Sequence[Entry]) -> float:
+        """Until the last of them is due, by a clock that is never ahead."""
+        latest = max([e.due_at for e in entries])
+        return (latest - self._clock.now()).total_seconds()
+
     def _ahead(self, entries: Sequence[Entry]) -> float:
-        """Seconds until they are due, by a clock that is never ahead."""
-        latest = max(e.due_at for e in entries)
-        return max(EARLY_SECONDS, (latest - self._clock.now()).total_seconds())
+        """Seconds ahead of their time that they may be claimed."""
+        return min(max(EARLY_SECONDS, self._seconds_until(entries)), MOST_EARLY_SECONDS)
 
     def _left(self, entries: Sequence[Entry]) -> None:
-        """These were not asked for."""
-        if entries and self._claims.is_disturbed(entries[0].due_at):
+        """These were not asked for. Where there was no room for those that are far ahead, there
+        may be later."""
+        seconds = self._seconds_until(entries[:1]) if entries else 0.0
+        is_far = EARLY_SECONDS < seconds <= MOST_EARLY_SECONDS
+        if entries and (is_far or self._claims.is_disturbed(entries[0].due_at)):
             self._claims.not_yet(entries)
         else:
             self._claims.too_early(entries)
 
-    async def _hold(self, entries: Sequence[Entry], claim: Claim) -> int:
+    async def _hold(self, entries: Sequence[Entry], claim: Claim, *, far: bool) -> int:
         took = self._store.took
         deliveries = self._claims.claimed(entries, claim.deliveries)
         claimed = {d.key for d in deliveries}
         self._requeue.claimed(claimed)
         self._entries |= {e.key: e for e in entries if e.key in claimed}
-        self._pipe.hold(deliveries)
+        self._pipe.hold(deliveries, surplus=far)
         self.holds.set()  # their time may have come while they were claimed
         missed = await self._claimer.bury([e for e in entries if e.key not in claimed], claim)
         self._claims.too_early(missed)
@@ -158,11 +185,8 @@ class EarlyStarts:
         return len(claimed)
 
     def _until_next(self) -> float | None:
-        """Seconds until something held may start, by a clock that is never ahead, or what is
-        offered must be looked at."""
+        """Seconds until something held may start, by a clock that is never ahead."""
         at = self._pipe.next_start()
-        if self._pipe.offered():
-            return _LOOK_SECONDS
         if at is None:
             return None
         left = at - self._clock.seconds()
@@ -182,7 +206,6 @@ class EarlyStarts:
                 standing = await self._troubles.noting(CHORE, self._store.begin(part))
                 started += self._hand_over([d for d in part if (d.key, d.fence) in standing])
                 self._refuse([d for d in part if (d.key, d.fence) not in standing])
-                self.follow()  # the next answer may take long
         except StoreError:  # no reason to pause: they wait again once that can be written
             self._give_back(self._pipe.startable(self._clock.seconds()))
         return started
@@ -197,9 +220,10 @@ class EarlyStarts:
         before = self._pipe.offered()
         started = self._pipe.start(consent)
         offered = self._pipe.offered() - before
-        if offered:
+        if offered and not before:
             self._offered_at = self._clock.monotonic()
             self._progressed()
+            self._offers.set()
         self._tell(started)
         return len(started) + offered
 
@@ -215,8 +239,10 @@ class EarlyStarts:
             return 0
         if begun := self._pipe.begun():
             self._tell(begun)
-        if begun or self._pipe.waiting() != self._waiting:
+        waiting = self._pipe.waiting()
+        if begun or waiting < self._waiting:
             self._progressed()
+        self._waiting = waiting  # more have come, perhaps: that is no start
         self._looks += 1
         now = self._clock.monotonic()
         stalled = self._looks > _STALL_LOOKS and now - self._began_at >= _STALL_SECONDS

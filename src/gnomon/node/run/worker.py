@@ -79,11 +79,12 @@ class Worker:
     ) -> bool:
         """End a running task, of this claim if there is one given; False where it does not run
         here."""
-        if held := self._pipe.take_back(self._pipe.held(key, fence)):
-            for delivery in held:  # claimed ahead of its time, and not called
-                self._pipe.report(Report(delivery))
-            return True
-        return self._stop_waiting(key, fence) or self._runner.interrupt(key, reason, kind, fence)
+        held = self._pipe.take_back(self._pipe.held(key, fence))
+        for delivery in held:  # claimed ahead of its time, and not called
+            self._pipe.report(Report(delivery))
+        # A later claim of it may have begun.
+        told = self._stop_waiting(key, fence) or self._runner.interrupt(key, reason, kind, fence)
+        return told or bool(held)
 
     def interrupt_all(self, reason: str) -> None:
         self._runner.interrupt_all(reason)
