@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from uuid import UUID
 
 import pytest
 from tests.conftest import connected
@@ -13,6 +14,8 @@ from tests.integration.test_migration_steps import FILL
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
+from gnomon.model.tasks.task import TaskKey
+from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -48,12 +51,21 @@ class Load:
                 new = [submission(clock.now()) for _ in range(BATCH)]
                 keys = await store(self._database, *new)
             with self._timed("claim"):
-                claimed = (await dispatch.claim(node, keys)).deliveries
+                claimed = await self._claimed(dispatch, node, keys)
             with self._timed("settle"):
                 settled = await dispatch.settle([settlement(each) for each in claimed])
             assert len(keys) == len(claimed) == len(settled) == BATCH
             self.rounds += 1
             await clock.sleep(_PAUSE_SECONDS)
+
+    async def _claimed(
+        self, dispatch: PostgresDispatch, node: UUID, keys: list[TaskKey]
+    ) -> list[Delivery]:
+        """As a node does it: what a step of the migration writes to meanwhile is claimed later."""
+        claimed: list[Delivery] = []
+        while left := sorted(set(keys) - {each.key for each in claimed}):
+            claimed += (await dispatch.claim(node, left)).deliveries
+        return claimed
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

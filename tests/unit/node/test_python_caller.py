@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 import time
 from typing import Any
 
@@ -175,12 +176,14 @@ async def test_one_that_ignores_its_cancellation_shows_where_it_goes_on() -> Non
 async def test_a_handler_sees_its_deadline_and_that_it_was_told_to_stop(in_thread: bool) -> None:
     seen: list[bool] = []
     left: list[float] = []
+    over = threading.Event()
 
     def watch(payload: Any, ctx: TaskContext) -> None:
         left.append(ctx.remaining)
         while not ctx.cancelled:
             time.sleep(0.005)
         seen.append(ctx.cancelled)
+        over.wait()  # what returns in time has succeeded
 
     async def watch_async(payload: Any, ctx: TaskContext) -> None:
         left.append(ctx.remaining)
@@ -191,6 +194,7 @@ async def test_a_handler_sees_its_deadline_and_that_it_was_told_to_stop(in_threa
 
     handler: Any = watch if in_thread else watch_async
     outcome = await outcome_of(World(None, handler), handler.__name__, 0.2)
+    over.set()
     assert outcome.kind is OutcomeKind.TIMED_OUT
     assert 0 < left[0] <= 0.2
 
