@@ -96,7 +96,7 @@ class Stage:
 
     def __init__(self, database: Database, node: UUID) -> None:
         self.ahead = 0.0
-        settings = NodeSettings(window=100)
+        settings = NodeSettings(window=1000)  # a repair reads more than one task of a shard
         clock = SystemClock(lambda: time.monotonic() + self.ahead)
         self.store = Forgetful(database, 10.0)
         lease = Lease(node, 3600.0)

@@ -226,6 +226,107 @@ async def test_what_a_repair_has_no_room_for_is_left_to_the_forward_scan(
     assert found == wanted
 
 
+async def test_a_backlog_that_was_just_stored_is_not_read_again_by_the_forward_scan(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """Repairs look at it in parts, and find what is committed late beside it."""
+    now = await database_now(connection)
+    await store(database, *(submission(now, random.uniform(1.5, 2.0)) for _ in range(1500)))
+    scanning = Scanning(database, clock, window=2400)
+    while (await scanning.scanner.forward()).read:
+        pass
+    assert len(scanning.agenda) == 1500
+    for _ in range(3):
+        repaired = await scanning.scanner.repair()
+        assert 0 < repaired.read < 1500
+        assert repaired.new == 0
+        assert (await scanning.scanner.forward()).read == 0
+    late = await store(database, *(submission(now, random.uniform(1.5, 2.0)) for _ in range(10)))
+    for _ in range(
+        40
+    ):  # the rest of one stretch, and all of the next: two more of a shard each time
+        await scanning.scanner.repair()
+        if all(scanning.agenda.knows(key) for key in late):
+            break
+    assert all(scanning.agenda.knows(key) for key in late)
+
+
+async def test_a_look_reads_what_was_stored_just_now_and_nothing_that_waits_longer(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    await turned_clock.install(connection)
+    before = await spread(database, await database_now(connection), 300, -1.0)
+    await turned_clock.turn(connection, 3.0)
+    scanning = Scanning(database, clock)
+    assert (await scanning.scanner.forward()).new == 300
+    await turned_clock.turn(connection, 4.0)
+    await scanning.scanner.repair()  # which tells the clock
+    new = await spread(database, await database_now(connection), 200, -1.0)
+    looked = await scanning.scanner.look()
+    assert (looked.read, looked.new) == (200, 200)
+    await turned_clock.turn(connection, 5.0)
+    await scanning.scanner.repair()
+    assert (await scanning.scanner.look()).read == 0
+    assert set(scanning.take()) == {*before, *new}
+
+
+async def test_a_look_that_meets_more_than_it_reads_leaves_the_rest_to_the_forward_scan(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, window=600)
+    await scanning.scanner.forward()
+    wanted = set(await spread(database, await database_now(connection), 1500, -1.0))
+    await scanning.scanner.look()
+    found: set[TaskKey] = set()
+    while taken := scanning.take():
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        await scanning.scanner.forward()
+    assert found == wanted
+
+
+async def test_a_look_reads_everything_where_that_was_asked_for(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """A node that left has released what was due long ago."""
+    await turned_clock.install(connection)
+    scanning = Scanning(database, clock)
+    await scanning.scanner.forward()
+    released = await spread(database, await database_now(connection), 20, -1.0)
+    await turned_clock.turn(connection, 60.0)
+    scanning.scanner.look_everywhere()
+    assert (await scanning.scanner.look()).new == 20
+    assert set(scanning.take()) == set(released)
+
+
+async def test_more_at_one_instant_than_a_repair_reads_hide_nothing(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """It goes on from a moment, and so it cannot go on within one."""
+    now = await database_now(connection)
+    noon = now + timedelta(seconds=1)
+    herd = [submission(noon, 0.0) for _ in range(1500)]
+    wanted = set(await store(database, *herd))
+    scanning = Scanning(database, clock, window=2400)
+    while (await scanning.scanner.forward()).read:
+        pass
+    wanted |= set(await store(database, *(submission(noon, 0.0) for _ in range(20))))
+    await turned_clock.install(connection)
+    await turned_clock.turn(connection, 2.0)
+    found: set[TaskKey] = set()
+    for _ in range(100):
+        await scanning.scanner.repair()
+        await scanning.scanner.forward()
+        taken = scanning.take()
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        if found == wanted:
+            break
+    assert found == wanted
+
+
 async def test_a_window_smaller_than_the_shards_finds_everything_too(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:

@@ -46,6 +46,50 @@ def test_the_next_transaction_of_a_session_is_another_one() -> None:
     assert reach.since(frozenset({writer(1)})) == writer(600).began - SLACK
 
 
+def test_a_stretch_is_read_in_parts_before_the_next_one_begins() -> None:
+    reach = Reach()
+    reach.done(frozenset(), NOW)
+    assert reach.stretch((1, 2, 3), frozenset(), NOW) == dict.fromkeys((1, 2, 3), NOW - SLACK)
+    reach.read({2: NOW, 3: NOW - SECOND})
+    later = NOW + SECOND
+    assert reach.stretch((1, 2, 3), frozenset(), later) == {2: NOW, 3: NOW - SECOND}
+    reach.read({3: NOW})
+    reach.retain((1, 2))  # and so nothing is left of it
+    assert reach.stretch((1, 2), frozenset(), later) == dict.fromkeys((1, 2), NOW - SLACK)
+    reach.read({})
+    assert reach.stretch((1, 2), frozenset(), later) == dict.fromkeys((1, 2), later - SLACK)
+
+
+def test_what_ends_while_a_stretch_is_read_in_parts_is_read_for_by_the_next() -> None:
+    reach = Reach()
+    old, short = writer(600, 1), writer(60, 2)
+    reach.done(frozenset({old}), NOW)
+    reach.stretch((1,), frozenset({old, short}), NOW + SECOND)
+    reach.read({1: NOW})
+    reach.stretch((1,), frozenset(), NOW + 2 * SECOND)  # both have ended
+    assert reach.lasts(NOW + 2 * SECOND) == SECOND
+    reach.read({})
+    assert reach.stretch((1,), frozenset(), NOW + 3 * SECOND) == {1: old.began - SLACK}
+
+
+def test_who_begins_and_ends_while_a_stretch_is_read_is_read_for_by_the_next() -> None:
+    reach = Reach()
+    reach.done(frozenset(), NOW)
+    reach.stretch((1,), frozenset(), NOW)
+    reach.read({1: NOW})
+    reach.stretch((1,), frozenset({writer(60)}), NOW + SECOND)
+    reach.read({})
+    since = reach.stretch((1,), frozenset(), NOW + 2 * SECOND)
+    assert since == {1: writer(60).began - SLACK}
+
+
+def test_a_part_that_could_not_be_read_is_read_again() -> None:
+    reach = Reach()
+    reach.done(frozenset(), NOW)
+    since = reach.stretch((1, 2), frozenset(), NOW)
+    assert reach.stretch((1, 2), frozenset(), NOW + SECOND) == since
+
+
 def test_everything_is_read_from_the_first_that_waited() -> None:
     reach = Reach()
     assert set(reach.everything(CURSORS, NOW)) == {BEGINNING}

@@ -5,6 +5,10 @@ has ended in between. So the next one reads from where the first of those began,
 the oldest that is still open did: what that one has written cannot be seen yet, however often it is
 looked for.
 
+Where more waits in that stretch than a repair reads, and all of it was known, the next one goes on
+from there: a backlog that has just been stored lies in it, and to send the cursors back would have
+all of it read again, each time. When the whole stretch has been read, the next one begins.
+
 Now and then everything is read again, from the first task that was found to wait in each shard.
 Only some shards are read from the very beginning, for what was backdated, by hand or by a
 transaction that was never seen to be open: while an old snapshot keeps dead index entries, all of
@@ -36,6 +40,10 @@ class Reach:
     def __init__(self) -> None:
         self._open: frozenset[Writer] = frozenset()
         self._seen_at = BEGINNING
+        # Shards of which a part is still to be read, from there on, and what was known when the
+        # first part was.
+        self._rest: dict[int, datetime] = {}
+        self._begun: tuple[frozenset[Writer], datetime] = (frozenset(), BEGINNING)
         self._first: dict[int, datetime] = {}  # before it, nothing of a shard waits
         self._everywhere_at = float("-inf")
         self._from_beginning = _MOST
@@ -45,6 +53,7 @@ class Reach:
         """Forget what is known of other shards than these."""
         kept = set(shards)
         self._first = {shard: at for shard, at in self._first.items() if shard in kept}
+        self._rest = {shard: at for shard, at in self._rest.items() if shard in kept}
 
     def look_everywhere(self) -> None:
         """Read everything at the next repair."""
@@ -63,6 +72,28 @@ class Reach:
         ended = (writer.began for writer in self._open - writers)
         return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK
 
+    def stretch(
+        self, shards: Iterable[int], writers: frozenset[Writer], now: datetime
+    ) -> dict[int, datetime]:
+        """The shards that the next repair reads, and from when on; these were seen to be open just
+        now."""
+        if not self._rest:
+            self._begun = writers, now
+            self._rest = dict.fromkeys(shards, self.since(writers))
+        else:  # who began to write meanwhile may end before the next stretch begins
+            self._begun = self._begun[0] | writers, self._begun[1]
+        return dict(self._rest)
+
+    def lasts(self, now: datetime) -> timedelta:
+        """How long ago the stretch that is being read was begun."""
+        return now - self._begun[1]
+
+    def read(self, rest: Mapping[int, datetime]) -> None:
+        """The stretch was read, but for these shards, from there on."""
+        self._rest = {shard: at for shard, at in rest.items() if shard in self._rest}
+        if not self._rest:
+            self.done(*self._begun)
+
     def everything(self, cursors: Sequence[Cursor], since: datetime) -> list[datetime]:
         """From when on to read each shard, if everything is to be read."""
         return [
@@ -77,6 +108,7 @@ class Reach:
 
     def done(self, writers: frozenset[Writer], now: datetime) -> None:
         """A repair has read what it was told to, after these were seen to be open."""
+        self._rest = {}
         self._open = writers
         self._seen_at = now
 

@@ -27,9 +27,15 @@ from gnomon.node.ahead.reach import Reach
 from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
 from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
+from gnomon.store.ports.work.writer import Writer
 
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)
+# What was stored just now was stored no longer ago than this, as a rule.
+_JUST_NOW = timedelta(seconds=2)
+_OVERLAP = timedelta(seconds=0.2)  # of two looks: a commit takes its time
+# A stretch behind the cursors that takes more parts than fit in here is left to the forward scan.
+_LONGEST_STRETCH = timedelta(seconds=2)
 # Entries read in one go. Taking in more would hold up all else for a tenth of a second; and what is
 # due can start while the rest is read.
 _AT_ONCE = 8_000
@@ -72,6 +78,7 @@ class Scanner:
         self._flows = FlowBook() if flows is None else flows
         self._unsure = unsure  # called where a hint may or may not be for this node
         self._reach = Reach()
+        self._looked_at = BEGINNING
         self._untouched = False  # nothing was ever read, so there is nothing to be repaired
         self._dropped = False  # something that was read before, since the last look everywhere
         self.behind = True  # more is due than was read
@@ -253,7 +260,39 @@ class Scanner:
         writers, now = await self._store.open_writers()
         self._clock.observe(now, asked_at)
         self._reach.done(writers, now)
+        self._looked_at = now
         self._untouched = False
+
+    async def look(self) -> ScanResult:
+        """Read what was stored just now, of which somebody told who could not name it. What was
+        longer on its way to its commit is left to a repair."""
+        async with self._reading:
+            if self._reach.is_everywhere(self._clock.monotonic()):
+                return await self._repair()
+            now = self._clock.now()
+            since = max(self._looked_at - _OVERLAP, now - _JUST_NOW)
+            result = await self._look(since, now)
+            self._looked_at = now
+            return result
+
+    async def _look(self, since: datetime, now: datetime) -> ScanResult:
+        cursors = list(self._cursors.values())
+        each = self._each(cursors)
+        if each < 1:
+            return ScanResult()
+        self._claimed.clear()
+        until = now + _REPAIR_AHEAD
+        entries = await self._store.repair(
+            cursors, [since] * len(cursors), until, each, self.territory
+        )
+        for shard, entry in _cut_off(entries, each).items():
+            self._go_back(shard, entry)
+        return self._take_in(entries)
+
+    def _each(self, cursors: Collection[Cursor]) -> int:
+        """Entries to be read behind each cursor; 0: nothing fits."""
+        room = self._agenda.room()
+        return max(1, min(room, _AT_ONCE) // len(cursors)) if cursors and room > 0 else 0
 
     async def repair(self) -> ScanResult:
         """Read again what lies shortly behind the cursors; now and then, all that lies there."""
@@ -262,29 +301,52 @@ class Scanner:
 
     async def _repair(self) -> ScanResult:
         cursors = list(self._cursors.values())
-        room = self._agenda.room()
-        if not cursors or room < 1:
+        each = self._each(cursors)
+        if each < 1:
             return ScanResult()  # `since` stays, so nothing is skipped
-        each = max(1, min(room, _AT_ONCE) // len(cursors))
         asked_at = self._clock.monotonic()
         writers, now = await self._store.open_writers()
         self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
-        since = self._reach.since(writers)
         self._claimed.clear()
         if self._reach.is_everywhere(asked_at):
-            entries = await self._read_everything(cursors, since, now, each)
+            entries = await self._read_everything(cursors, self._reach.since(writers), now, each)
+            for shard, entry in _cut_off(entries, each).items():
+                self._go_back(shard, entry)
+            self._reach.done(writers, now)
         else:
-            reach = [since] * len(cursors)
-            entries = await self._store.repair(
-                cursors, reach, now + _REPAIR_AHEAD, each, self.territory
-            )
-        counts, last = _ends(entries)
-        for shard, number in counts.items():
-            if number == each and shard in self._cursors:
-                # More than fits: the forward scan goes on from here.
-                self._cursors[shard] = _at(shard, last[shard])
-        self._reach.done(writers, now)
+            entries = await self._read_stretch(writers, now)
         return self._take_in(entries)
+
+    async def _read_stretch(self, writers: frozenset[Writer], now: datetime) -> list[Entry]:
+        """Read on behind the cursors, or begin again where all of it has been read."""
+        since = self._reach.stretch(self._cursors, writers, now)
+        cursors = [self._cursors[shard] for shard in since]
+        each = self._each(cursors)
+        is_long = self._reach.lasts(now) > _LONGEST_STRETCH
+        entries = await self._store.repair(
+            cursors, list(since.values()), now + _REPAIR_AHEAD, each, self.territory
+        )
+        fresh = self._shards_with_new(entries)
+        rest = {}
+        for shard, entry in _cut_off(entries, each).items():
+            # The next repair goes on from a moment: where many share one, that would lead nowhere.
+            if shard in fresh or is_long or entry.due_at <= since[shard]:
+                self._go_back(shard, entry)
+            else:
+                rest[shard] = entry.due_at
+        self._reach.read(rest)
+        return entries
+
+    def _shards_with_new(self, entries: list[Entry]) -> set[int]:
+        """Shards of which something was read that is neither known nor has just been claimed."""
+        knows, claimed = self._agenda.knows, self._claimed
+        own = self.own_of(entries)
+        return {shard_of(e.key.id) for e in own if not knows(e.key) and e.key not in claimed}
+
+    def _go_back(self, shard: int, entry: Entry) -> None:
+        """More lies behind the cursor than fits: the forward scan goes on from here."""
+        if shard in self._cursors:
+            self._cursors[shard] = _at(shard, entry)
 
     async def _read_everything(
         self, cursors: list[Cursor], since: datetime, now: datetime, each: int
@@ -318,6 +380,12 @@ class Scanner:
         # Shards come one after the other; time must not.
         own.sort(key=_DUE_AT)
         return ScanResult(read=len(entries), new=self._agenda.add(own))
+
+
+def _cut_off(entries: list[Entry], each: int) -> dict[int, Entry]:
+    """The last entry of each shard that may have more, as so many were asked for."""
+    counts, last = _ends(entries)
+    return {shard: last[shard] for shard, number in counts.items() if number == each}
 
 
 def _ends(entries: list[Entry]) -> tuple[Counter[int], dict[int, Entry]]:

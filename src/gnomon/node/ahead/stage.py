@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from datetime import timedelta
 
+import msgspec
+
 from gnomon.chores import Service, every, whenever
 from gnomon.clock import Clock
 from gnomon.model.fleet.pool import Territory
@@ -17,7 +19,7 @@ from gnomon.store.ports.dispatch import Entry
 _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
 _LONGEST_SLEEP = 1.0
 _JUST_NOW = timedelta(milliseconds=100)  # by the clock here, which is about the store's
-_SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
+_SHORTEST_LOOK = 0.02  # between looks that hints ask for
 
 
 class AheadStage:
@@ -43,10 +45,13 @@ class AheadStage:
     def services(self) -> list[Service]:
         s, clock, signals = self._settings, self._clock, self._signals
         # What users store in their own transactions, without a hint, starts within a second.
-        look, rest = 1.5 * s.scan_seconds, _SHORTEST_REPAIR
+        pause = 1.5 * s.scan_seconds
+        repair = every("repair", self.repair, clock, pause)
         return [
             every("scan", self.scan, clock, s.scan_seconds),
-            whenever("repair", self.repair, clock, signals.look, look, rest),
+            # The first scan reads all that there is.
+            msgspec.structs.replace(repair, begins_after=pause),
+            whenever("look", self.look, clock, signals.look, None, _SHORTEST_LOOK),
             whenever("refill", self.refill, clock, signals.low, None, yields=True),
             every("plan", self.plan, clock, s.plan_seconds),
             every("look-for-queued", self.look_for_queued, clock, _QUEUED_SECONDS),
@@ -87,7 +92,13 @@ class AheadStage:
             self._signals.due.set()
 
     async def repair(self) -> None:
-        found = (await self._scanner.repair()).new
+        await self._read_on((await self._scanner.repair()).new)
+
+    async def look(self) -> None:
+        """Somebody told of more than could be named."""
+        await self._read_on((await self._scanner.look()).new)
+
+    async def _read_on(self, found: int) -> None:
         if (await self._scanner.forward()).new or found:
             self._signals.due.set()
 
