@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import partial
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
+
+from gnomon.model.remembered import remembered
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins
 PRIVATE_PREFIX = "whsk_"
@@ -164,7 +166,7 @@ def _decoded(text: str, prefix: str) -> bytes:
         raise ValueError(f"a webhook secret is {prefix} and base64: {error}") from None
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def host_in(url: str) -> str:
     """The host that a URL names, as `normal_host` writes it."""
     host = urlsplit(url).hostname or ""

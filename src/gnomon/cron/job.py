@@ -12,11 +12,14 @@ from gnomon.cron.schedule import Dst, Schedule, cron_schedule, interval_schedule
 from gnomon.cron.steps import check_steps
 from gnomon.cron.template import Template, template
 from gnomon.model.errors import InvalidSchedule
+from gnomon.model.remembered import remembered_long
 from gnomon.model.tasks.lifecycle import Status
 from gnomon.model.tasks.task import TaskTemplate
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0
+_KEPT_BYTES = 512 * 1024  # of one payload that is read already
+_MOST_BYTES = 16 * 1024 * 1024  # of all
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -191,15 +194,18 @@ def _schedule(
     return interval_schedule(seconds, timezone, phase, starts, ends)
 
 
-@lru_cache(maxsize=1024)
-def _template(payload: bytes | None, timezone: str) -> Template:
-    return template(payload, timezone)
+@remembered_long(_KEPT_BYTES, _MOST_BYTES)
+def _template(payload_and_zone: tuple[bytes, str]) -> Template:
+    """Reading a large one takes as long as running many tasks."""
+    return template(*payload_and_zone)
 
 
 def payload_of(definition: Definition) -> Template:
     """The payload of every run, but for what differs between them."""
     payload = definition.payload_template
-    return _template(None if payload is None else bytes(payload), definition.timezone)
+    if payload is None:
+        return template(None, definition.timezone)
+    return _template((bytes(payload), definition.timezone))
 
 
 def _check_name(name: str) -> None:

@@ -6,8 +6,9 @@ Small patterns, and those that know at every byte where they are, are not.
 """
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
+
+from gnomon.model.remembered import remembered
 
 _SET = 3  # the parts that a set of characters has in UTF-8
 _SMALL = 24  # up to here all that it can be at is found once, and kept
@@ -30,7 +31,7 @@ class Weight(NamedTuple):
     by_byte: int
 
 
-@lru_cache(maxsize=10_000)
+@remembered
 def weigh(pattern: str) -> Weight:
     size = size_of(pattern)
     if size <= _MOST_STRAIGHT and _is_straight(pattern):

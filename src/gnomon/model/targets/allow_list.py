@@ -17,6 +17,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
+from gnomon.model.remembered import KEPT_BYTES, remembered
 from gnomon.model.targets.grpc_target import GrpcTarget
 from gnomon.model.targets.queue_target import QueueTarget, is_topic_pattern, topic_allows
 from gnomon.model.targets.target import (
@@ -180,7 +181,7 @@ def allow_list(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> 
     return AllowList(patterns_of(functions, function_pattern), patterns_of(hosts, host_pattern))
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def called_host(url: str) -> CalledHost | None:
     """The host that a URL calls, parsed as the HTTP client does: a list must not be about another
     host than the one called. None where it cannot be parsed."""
@@ -247,16 +248,26 @@ def _readable(text: str, pattern: Callable[[str], str]) -> str | None:
         return None
 
 
-@lru_cache(maxsize=4096)
 def _allows_url(hosts: tuple[str, ...], url: str) -> bool:
+    judge = _judged_url if len(url) <= KEPT_BYTES else _judged_url.__wrapped__
+    return judge(hosts, url)
+
+
+@lru_cache(maxsize=4096)
+def _judged_url(hosts: tuple[str, ...], url: str) -> bool:
     called = called_host(url)
     return called is not None and any(
         _host_pattern(text).allows(called) for text in hosts if not is_topic_pattern(text)
     )
 
 
-@lru_cache(maxsize=4096)
 def _allows_topic(hosts: tuple[str, ...], url: str) -> bool:
+    judge = _judged_topic if len(url) <= KEPT_BYTES else _judged_topic.__wrapped__
+    return judge(hosts, url)
+
+
+@lru_cache(maxsize=4096)
+def _judged_topic(hosts: tuple[str, ...], url: str) -> bool:
     return any(topic_allows(each, url) for each in hosts if is_topic_pattern(each))
 
 

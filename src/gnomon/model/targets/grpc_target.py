@@ -17,8 +17,8 @@ from gnomon.model.targets.target_secrets import (
 from gnomon.model.targets.target_url import (
     MOST_HEADERS,
     MOST_URL_CHARACTERS,
+    check_grpc_url,
     check_headers,
-    check_url,
     host_in,
     shown_url,
 )
@@ -90,7 +90,7 @@ class GrpcTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="g
 
     def check(self) -> None:
         """Raises ValueError, the field first, where it cannot be called."""
-        check_url(self.url, SCHEMES)
+        check_grpc_url(self.url)
         parts = urlsplit(self.url)
         if not _METHOD.fullmatch(parts.path) or "?" in self.url or "#" in self.url:
             raise ValueError(

@@ -3,9 +3,10 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from ipaddress import IPv6Address
 from urllib.parse import urlsplit
+
+from gnomon.model.remembered import remembered
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
@@ -26,7 +27,7 @@ _RESERVED = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def host_in(url: str) -> str:
     """The host of a URL in one spelling, or the connection of a topic. It is short: a key of
     indexes."""
@@ -47,9 +48,19 @@ def _shortened(host: str) -> str:
     return f"{host[:100]}…{hashlib.sha256(host.encode()).hexdigest()}"
 
 
-@lru_cache(maxsize=4096)  # the same few, again and again
-def check_url(url: str, schemes: tuple[str, str] = ("http", "https")) -> None:
+@remembered  # the same few, again and again
+def check_url(url: str) -> None:
     """Raises ValueError, the field first."""
+    _check_url(url, ("http", "https"))
+
+
+@remembered
+def check_grpc_url(url: str) -> None:
+    """Raises ValueError, the field first."""
+    _check_url(url, ("grpc", "grpcs"))
+
+
+def _check_url(url: str, schemes: tuple[str, str]) -> None:
     if len(url) > MOST_URL_CHARACTERS:
         raise ValueError(f"url must have at most {MOST_URL_CHARACTERS} characters")
     try:

@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.remembered import remembered
 from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.model.tasks.retry import parse_retry_after
 from gnomon.model.tasks.task import DeliveryMode
@@ -171,7 +171,7 @@ class HttpCaller:
         )
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def name_in(url: str) -> str | None:
     """The name that must be looked up before a call; None where there is none."""
     try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from gnomon.access.webhook_secret import (
 )
 from gnomon.clock import Clock
 from gnomon.model.errors import GnomonError, StoreError
+from gnomon.model.remembered import remembered
 from gnomon.store.tenant_cache import TenantCache
 
 log = structlog.get_logger("gnomon.node.run")
@@ -38,7 +38,7 @@ def request_body(method: str, payload: bytes | None) -> bytes:
     return payload or (b"" if method in _BODY_OPTIONAL else b"null")
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def header_text(text: str) -> str:
     """A tenant or task type in a header. Those of plain SQL can be any text; names stay as they
     are."""

@@ -1,14 +1,17 @@
 """Rows of cron jobs and their ledger as the model's values, and back."""
 
-from functools import lru_cache
 from typing import Any
 
 import asyncpg
 import msgspec
 
 from gnomon.cron.job import CronJob, CronRun, Definition, RunKind, Skipped
+from gnomon.model.remembered import remembered_long
 from gnomon.model.tasks.lifecycle import State, status_of
 from gnomon.store.postgres.rows import NO_TARGET, UNREADABLE
+
+_KEPT_BYTES = 512 * 1024  # of one definition: payloads may be large
+_MOST_BYTES = 16 * 1024 * 1024  # of all
 
 
 class _Template(msgspec.Struct):
@@ -20,7 +23,7 @@ class _Template(msgspec.Struct):
 _template = msgspec.json.Decoder(_Template)
 
 
-@lru_cache(maxsize=4096)
+@remembered_long(_KEPT_BYTES, _MOST_BYTES)
 def definition_of(text: str) -> Definition:
     """Frequent jobs are planned over and over: decoding them once is enough."""
     values = msgspec.json.decode(text, type=dict[str, Any])

@@ -6,12 +6,12 @@ things, with the same columns as one JSON object.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from gnomon.model.remembered import remembered
 from gnomon.model.targets.target import Target
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import TaskKey
@@ -25,13 +25,13 @@ _NOT_BEFORE = 25  # its place among the columns
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
-@lru_cache(maxsize=4096)
+@remembered
 def decoded_target(text: str) -> Target:
     target: Target = msgspec.json.decode(text, type=Target)
     return target
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def decoded_policy(text: str) -> RetryPolicy:
     return msgspec.json.decode(text, type=RetryPolicy)
 
