@@ -77,7 +77,7 @@ class Runner:
         try:
             if not self._checks.may_call(delivery):
                 return Report(delivery)
-            context.begin(started_at + seconds, self._clock.seconds)
+            context.begin(started_at + seconds, self._clock.seconds, delivery.start_by)
             call = self._callers.of(delivery.target).call(delivery, delivery.payload, context)
             awaited = call.send(None)
         except StopIteration as ended:
@@ -181,7 +181,8 @@ class Runner:
         if seconds < LEAST_TIMEOUT:  # older rows may hold less
             seconds = LEAST_TIMEOUT
         execution.deadline = self._clock.monotonic() + seconds
-        execution.context.begin(execution.started_at + seconds, self._clock.seconds)
+        deadline = execution.started_at + seconds
+        execution.context.begin(deadline, self._clock.seconds, delivery.start_by)
         caller = self._callers.of(delivery.target)
         execution.call = call = caller.call(delivery, payload, execution.context)
         return await call
@@ -254,7 +255,7 @@ class Runner:
         far less than a timer for each."""
         now = self._clock.monotonic()
         for execution in self._all():
-            if execution.deadline <= now and execution.stop is None:
+            if execution.deadline <= now and execution.is_overdue(now):
                 reason = f"did not end within {execution.delivery.timeout_seconds:g} s"
                 self._stop(execution, OutcomeKind.TIMED_OUT, reason)
 

@@ -71,6 +71,10 @@ class RunningExecution:
         if late and self.begun and isinstance(self.delivery.target, PythonTarget):
             self.where = stacks.of_coroutine(self.call)
 
+    def is_overdue(self, now: float) -> bool:
+        """Whether its time is up, and it was not told so; `now` is monotonic."""
+        return self.stop is None and self.deadline + self.context.put_off <= now
+
     @property
     def is_preempted(self) -> bool:
         return self.stop is not None and self.stop.kind is OutcomeKind.PREEMPTED

@@ -1,5 +1,6 @@
 """The execution as a handler sees it."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -77,14 +78,17 @@ class TaskContext:
     whatever its name."""
 
     __slots__ = (
-        "_clock", "_connection", "_deadline", "_spawned", "_spawned_bytes", "_task", "_told",
-        "called", "completed", "in_thread", "log_lines", "may_begin", "refused", "reported",
+        "_clock", "_connection", "_deadline", "_spawned", "_spawned_bytes", "_start_by", "_task",
+        "_told", "called", "completed", "in_thread", "log_lines", "may_begin", "put_off", "refused",
+        "reported",
     )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
         self._task = task
         self._clock: Callable[[], float] | None = None
         self._deadline: float | None = None
+        self._start_by: float | None = None
+        self.put_off = 0.0  # seconds that the deadline is later than it was when the call began
         self._told = False
         self._connection: Any = None
         self._spawned: list[bytes] | None = None
@@ -99,10 +103,48 @@ class TaskContext:
 
     # For whoever runs it
 
-    def begin(self, deadline: float, clock: Callable[[], float]) -> None:
-        """The call begins: its time is up at `deadline`, in seconds since the epoch by `clock`."""
+    def begin(
+        self, deadline: float, clock: Callable[[], float], start_by: float | None = None
+    ) -> None:
+        """The call begins: its time is up at `deadline`, in seconds since the epoch by `clock`.
+        Whoever runs it honours what puts that off: waits for a transaction, until `start_by`; None:
+        nothing does."""
         self._deadline = deadline
         self._clock = clock
+        self._start_by = start_by
+
+    async def take_turn(self, turns: asyncio.Semaphore) -> None:
+        """Wait for one of a few things that executions share, before the handler is called: until
+        `start_by`, since others may have one. Raises NotBegun. Who is told to stop meanwhile was
+        not called."""
+        bound = None if self.called else self._until_start_by()
+        try:
+            async with asyncio.timeout(bound):
+                await turns.acquire()
+        except TimeoutError:
+            self.refused = True
+            raise NotBegun from None
+        except asyncio.CancelledError:
+            self.refused = self.refused or self._told
+            raise
+
+    def waiting_since(self) -> float | None:
+        """When a wait begins that is none of the handler's time; None where it is."""
+        return None if self._start_by is None or self._clock is None else self._clock()
+
+    def end_wait(self, since: float | None) -> None:
+        """Put the deadline off by what was waited since then. What lies behind `start_by` counts:
+        the execution must have ended before others may take its task over."""
+        if since is None or self._deadline is None or self._clock is None or self._start_by is None:
+            return
+        waited = max(0.0, min(self._clock(), self._start_by) - since)
+        self.put_off += waited
+        self._deadline += waited
+
+    def _until_start_by(self) -> float | None:
+        if self._start_by is None or self._clock is None:
+            return None
+        return max(0.0, self._start_by - self._clock())
 
     def ask_to_begin(self) -> None:
         """Ask once more, after a wait: whoever runs it may have stood still meanwhile. A handler

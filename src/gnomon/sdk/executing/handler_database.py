@@ -35,24 +35,28 @@ class HandlerDatabase:
         """`url`: None is that of the settings."""
         self._url = url
         self._pool: Any = None
+        self._turns = asyncio.Semaphore(0)  # as many as the pool has connections, once it is open
         self._opening = asyncio.Lock()
         self._checked = False
 
     async def run(self, ctx: TaskContext, call: Callable[[], Awaitable[object]]) -> object:
         """Run a handler in a transaction, and complete its task in it. Raises ExecutionLost where
-        the task was taken over: then nothing of this execution is kept."""
+        the task was taken over: then nothing of this execution is kept. Raises NotBegun where all
+        connections were taken for as long as it may wait. The time of the handler counts from the
+        beginning of its transaction."""
+        since = ctx.waiting_since()
         pool = self._pool or await self._opened()
-        async with pool.acquire() as connection:
-            if not self._checked:
-                await self._check(connection)
-            async with connection.transaction():
-                ctx.enter_transaction(connection)
-                try:
-                    value = await call()
-                    await _complete(connection, ctx, value)
-                finally:
-                    ctx.leave_transaction()
-        return value
+        turns = self._turns
+        await ctx.take_turn(turns)
+        try:
+            async with pool.acquire() as connection:
+                if not self._checked:
+                    await self._check(connection)
+                async with connection.transaction():
+                    ctx.end_wait(since)
+                    return await _in_transaction(connection, ctx, call)
+        finally:
+            turns.release()
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -75,6 +79,7 @@ class HandlerDatabase:
                     statement_cache_size=0,
                     connection_class=_connection_class(asyncpg),
                 )
+                self._turns = asyncio.Semaphore(size)
         return self._pool
 
     async def _check(self, connection: Any) -> None:
@@ -115,6 +120,18 @@ def _address() -> tuple[str | None, int]:
     file = os.environ.get("GNOMON_SETTINGS")
     settings, _ = load_with_sources(os.environ, Path(file) if file else None)
     return settings.database.handler_url, settings.database.handler_connections
+
+
+async def _in_transaction(
+    connection: Any, ctx: TaskContext, call: Callable[[], Awaitable[object]]
+) -> object:
+    ctx.enter_transaction(connection)
+    try:
+        value = await call()
+        await _complete(connection, ctx, value)
+    finally:
+        ctx.leave_transaction()
+    return value
 
 
 async def _complete(connection: Any, ctx: TaskContext, value: object) -> None:
