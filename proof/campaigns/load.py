@@ -18,7 +18,7 @@ import asyncpg
 import msgspec
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Action, Changed, Submitted
-from proof.campaigns.orders import BATCH_SIZE, REMOTE, RUN_SIZE, TIMEOUT, Mix, Order, moment, orders
+from proof.campaigns.orders import BATCH_SIZE, REMOTE, RUN_SIZE, Mix, Order, moment, orders
 
 __all__ = ["REMOTE", "Load", "Mix", "Places"]
 
@@ -226,7 +226,7 @@ class Load:
             )
         )
         delivery, retries = _DELIVERIES[order.mode], order.max_retries
-        row = (target, payload, delivery, moment(due), retries, policy, TIMEOUT)
+        row = (target, payload, delivery, moment(due), retries, policy, order.timeout)
         return str(await connection.fetchval(_INSERT, *row))
 
     def _note(
@@ -243,7 +243,7 @@ class Load:
             fails=order.fails,
             seconds=order.seconds,
             max_retries=order.max_retries,
-            timeout_seconds=TIMEOUT,
+            timeout_seconds=order.timeout,
             after=order.after,
             late_commit=order.hold is not None,
         )

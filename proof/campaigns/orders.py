@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 from proof.campaigns.history import Action, Mode, Way
 
-TIMEOUT = 5.0  # seconds, of every task
+TIMEOUT = 5.0  # seconds, of every task whose try is short
+ROOM = 2.5  # times the longest try: on a busy machine one takes longer than it was asked to
 PATIENT = 50  # retries: enough for a receiver that is away for a while
 RETRY = {"backoff": "fixed", "base_seconds": 0.2, "max_seconds": 0.2, "jitter": False}
 RUN_SIZE = 6  # nodes of a workflow run
@@ -42,6 +43,11 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     instants: float = 0.0  # functions that are due later are so at multiples of these seconds
     longest_run: float = 0.4  # seconds that a try takes
 
+    @property
+    def timeout(self) -> float:
+        """Seconds, of every task: no try that goes well comes near them."""
+        return max(TIMEOUT, ROOM * self.longest_run)
+
 
 # Remote workers have no database for effects; their handlers are the greater part.
 REMOTE = Mix(targets={"webhook": 1.0, "function": 5.0, "thread": 2.0})
@@ -56,6 +62,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     single: bool
     delay: float  # seconds until it is due
     seconds: float
+    timeout: float = TIMEOUT
     instants: float = 0.0  # it is due at the next multiple of these seconds
     fails: int = 0
     max_retries: int = PATIENT
@@ -111,7 +118,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
             "target": self.target_for(observer_url),
             "delivery": self.mode,
             "retry_policy": self.retry_policy,
-            "timeout_seconds": TIMEOUT,
+            "timeout_seconds": self.timeout,
         }
 
 
@@ -162,6 +169,7 @@ def _succeeding(n: int, chance: random.Random, mix: Mix) -> Order:
         single=True,
         delay=0.0,
         seconds=round(chance.choice((0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
+        timeout=mix.timeout,
         fails=int(chance.random() < mix.failing),
     )
 
@@ -177,6 +185,7 @@ def _drawn(n: int, chance: random.Random, mix: Mix) -> Order:
         # Half of them at once, and no two at the same fraction of a second.
         delay=chance.choice((0.0, 1.0)) * chance.uniform(0.0, mix.longest_delay),
         seconds=round(chance.choice((0.0, 0.0, 1.0)) * chance.uniform(0.0, mix.longest_run), 3),
+        timeout=mix.timeout,
         max_retries=0 if mode == "at_most_once" else PATIENT,
     )
     if target == "function" and order.delay:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from proof.campaigns.checker import CANCELLED, DEAD, Kind
 from proof.campaigns.expectations import Limits
-from proof.campaigns.history import Fault, Sighting
+from proof.campaigns.history import Call, Fault, Sighting
 from tests.unit.proof.proof_records import (
     DUE,
     ID,
@@ -131,6 +131,46 @@ def test_a_call_that_was_cut_off_is_no_failed_try() -> None:
 def test_a_call_whose_time_was_up_is_a_failed_try() -> None:
     slow = failed(DUE + 0.1, 1, hung_up=True, ended_at=DUE + 5.1)
     assert wrongs(asked(), slow, call(DUE + 6, 3), final(fence=3)) == {}
+
+
+ROW = {"mode": "exactly_once", "way": "effect"}
+
+
+def timed_out(began: float, fence: int, seconds: float = 5.0) -> Call:
+    return failed(began, fence, hung_up=True, ended_at=began + seconds)
+
+
+def test_each_try_whose_time_was_up_leads_to_another_one() -> None:
+    tries = [timed_out(DUE + 0.1, 1), timed_out(DUE + 5.4, 3, 4.95), call(DUE + 10.6, 5)]
+    judgement = judged(asked(**ROW), *tries, effect(5), final(fence=5))
+    assert judgement.wrong == {}
+    assert judgement[Kind.START_EXPLAINED].count == 0
+
+
+def test_a_try_that_was_ended_before_its_time_was_up_is_no_failed_one() -> None:
+    """Where it was ended since its time had counted while it waited for its transaction, the
+    product is wrong: no such wait is an excuse."""
+    tries = [timed_out(DUE + 1.9, 1, 3.5), call(DUE + 5.6, 3), effect(3), final(fence=3)]
+    assert wrongs(asked(**ROW), *tries) == {"duplicate_starts_unexplained": 1}
+    longer = [timed_out(DUE + 0.1, 1), call(DUE + 5.6, 3), effect(3), final(fence=3)]
+    assert wrongs(asked(timeout_seconds=10.0, **ROW), *longer) == {
+        "duplicate_starts_unexplained": 1
+    }
+
+
+def test_a_try_whose_time_was_up_excuses_one_start_and_nothing_else() -> None:
+    late = timed_out(DUE + 0.1, 1)
+    again = [call(DUE + 5.4, 3), call(DUE + 5.8, 5), effect(5), final(fence=5)]
+    assert wrongs(asked(**ROW), late, *again) == {"duplicate_starts_unexplained": 1}
+    beside = [call(DUE + 3, 3), effect(3), final(fence=3)]
+    assert wrongs(asked(**ROW), late, *beside) == {
+        "duplicate_starts_unexplained": 1,
+        "overlaps_unexplained": 1,
+    }
+    # Its rows were rolled back: what they and the end of the task say is of the next try.
+    once = [call(DUE + 5.4, 3), final(fence=3)]
+    assert wrongs(asked(**ROW), late, *once, effect(1)) == {"stale_fence_accepted": 1}
+    assert wrongs(asked(**ROW), late, *once, effect(1), effect(3)) == {"duplicate_effects": 1}
 
 
 def test_retries_end_with_the_budget() -> None:

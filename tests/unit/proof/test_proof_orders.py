@@ -3,6 +3,8 @@
 from collections import Counter
 from itertools import islice
 
+import msgspec
+import pytest
 from proof.campaigns.orders import POISON, Mix, moment, orders, rfc3339
 
 
@@ -41,6 +43,16 @@ def test_a_mix_can_be_one_thing() -> None:
     }
     poisoned = list(islice(orders(3, Mix(poison=1.0)), 10))
     assert {(o.target, o.fails) for o in poisoned} == {("poison", POISON)}
+
+
+@pytest.mark.parametrize("mix", [Mix(), Mix(workflows=1.0), Mix(batches=1.0), Mix(changed=1.0)])
+@pytest.mark.parametrize("longest", [0.4, 4.0])
+def test_no_try_that_goes_well_comes_near_its_timeout(mix: Mix, longest: float) -> None:
+    """Else a busy machine makes failures that nobody asked for."""
+    drawn = islice(orders(4, msgspec.structs.replace(mix, longest_run=longest)), 500)
+    for order in drawn:
+        assert 2 * order.seconds < order.timeout
+        assert order.body(0.0, "key", "")["timeout_seconds"] == order.timeout
 
 
 def test_a_time_is_sent_as_it_is_kept() -> None:
