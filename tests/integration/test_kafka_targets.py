@@ -13,12 +13,14 @@ from confluent_kafka.cimpl import NewTopic
 from tests.certificates import Authority
 from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
-from tests.integration.test_queue_targets import QUICK, SOON
+from tests.integration.test_queue_targets import QUICK, SOON, TWICE
 from tests.kafka.jars import missing
 from tests.kafka.server import PASSWORD, KafkaServer
 from tests.waiting import eventually
 
 from gnomon.model.targets.queue_target import QueueTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Submission
 from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.database import Database
@@ -43,10 +45,12 @@ def queues(url: str, **values: Any) -> dict[str, QueueConnection]:
     return {"orders": QueueConnection(url=url, **values)}
 
 
-async def published(database: Database, connection: Connection, topic: str) -> Submission:
+async def published(
+    database: Database, connection: Connection, topic: str, retry_policy: RetryPolicy = SOON
+) -> Submission:
     now = await database_now(connection)
     target = QueueTarget(f"queue://orders/{topic}", "o_1", {"x-region": "eu"})
-    new = submission(now, target=target, payload=b'{"n": 1}', retry_policy=SOON)
+    new = submission(now, target=target, payload=b'{"n": 1}', retry_policy=retry_policy)
     await store(database, new)
     return new
 
@@ -88,14 +92,29 @@ async def test_a_record_has_the_payload_the_key_and_the_headers(
         new = await published(database, connection, "created")
         ended = await end_of(connection, key_of(new))
         assert (ended["last_error"], ended["attempt"]) == (None, 1)
-        for topic in ("nothing", "a:b"):
-            lost = await end_of(connection, key_of(await published(database, connection, topic)))
-            assert lost["last_error"] == f"queue://orders: there is no topic '{topic}'"
-            assert lost["attempt"] == 1
+        for topic, told, attempts in (
+            ("nothing", "there is no topic 'nothing'", 3),
+            ("a:b", "'a:b' is no name that a topic can have", 1),
+        ):
+            lost = await published(database, connection, topic, TWICE)
+            ended = await end_of(connection, key_of(lost))
+            assert ended["last_error"] == f"queue://orders: {told}"
+            assert ended["attempt"] == attempts
     (record,) = await asyncio.to_thread(records, kafka, "created")
     assert (record.value(), record.key()) == (b'{"n": 1}', b"o_1")
     assert header(record, "webhook-id") == str(new.id)
     assert (header(record, "gnomon-attempt"), header(record, "x-region")) == ("1", "eu")
+
+
+async def test_a_message_waits_for_a_topic_that_is_still_to_be_made(
+    database_dsn: str, database: Database, connection: Connection, kafka: KafkaServer
+) -> None:
+    async with running_node(database_dsn, targets_queues=queues(kafka.url())):
+        new = await published(database, connection, "later")
+        assert await last_error(connection, new) == "queue://orders: there is no topic 'later'"
+        for made in kafka.admin.create_topics([NewTopic("later", 1, 1)]).values():
+            await asyncio.to_thread(made.result, 30)
+        assert (await end_of(connection, key_of(new)))["state"] == State.COMPLETED
 
 
 async def test_credentials_are_rotated_without_a_restart(

@@ -1,7 +1,7 @@
 """Fires into the ledger and into tasks, and back out of them."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -32,9 +32,18 @@ from gnomon.store.ports.work.cron import CronFilter, Put
 from gnomon.store.postgres.cron import jobs as cron_jobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.testing import turned_clock
 
 AHEAD = timedelta(seconds=10)
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
+
+
+async def _held_at(connection: Any, minute: int, second: int = 0) -> datetime:
+    """Stop the database's clock at a time of this hour; gives the moment."""
+    now = await database_now(connection)
+    moment = now.replace(minute=minute, second=second, microsecond=0)
+    await turned_clock.hold(connection, moment)
+    return moment
 
 
 async def test_what_fires_soon_is_planned_with_the_job_itself(
@@ -251,8 +260,8 @@ async def test_deleting_removes_every_run_that_has_not_started(
 async def test_a_backfill_runs_each_fire_of_its_range_once(
     database: Database, connection: Any
 ) -> None:
+    now = await _held_at(connection, minute=30)  # a fire that is near is planned with the job
     job = await created(database, cron_expression="0 * * * *")
-    now = await database_now(connection)
     first = now - timedelta(days=40)
     async with changing(database) as change:
         dry = await change.backfill("job", first, now, 1000, dry_run=True)
@@ -267,6 +276,23 @@ async def test_a_backfill_runs_each_fire_of_its_range_once(
         "SELECT fire_at FROM gnomon.task WHERE cron_job_id = $1 ORDER BY due_at, id", job.id
     )
     assert [row["fire_at"] for row in runs] == dry.planned
+
+
+async def test_a_backfill_leaves_alone_what_was_planned_with_the_job(
+    database: Database, connection: Any
+) -> None:
+    now = await _held_at(connection, minute=59, second=55)
+    job = await created(database, cron_expression="0 * * * *")
+    (ahead,) = await runs_of(connection, job)
+    last = ahead["fire_at"]
+    await turned_clock.set_to(connection, now + timedelta(seconds=10))
+    async with changing(database) as change:
+        done = await change.backfill("job", last - timedelta(hours=2), last, 10, dry_run=False)
+    earlier = [last - timedelta(hours=2), last - timedelta(hours=1)]
+    assert (done.planned, done.existing) == (earlier, [last])
+    runs = await runs_of(connection, job)
+    assert [row["fire_at"] for row in runs] == [*earlier, last]
+    assert runs[-1]["id"] == ahead["id"]
 
 
 async def test_a_backfill_is_bounded_and_of_the_past(database: Database, connection: Any) -> None:

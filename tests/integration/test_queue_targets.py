@@ -22,6 +22,7 @@ from gnomon import Gnomon, publish, verify_webhook
 from gnomon.breakers.breaker import HOST_RULE
 from gnomon.model.targets.allow_list import AllowList
 from gnomon.model.targets.queue_target import QueueTarget
+from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Submission
 from gnomon.node.dispatch.breaker_check import BreakerRules
@@ -35,6 +36,7 @@ from gnomon.store.postgres.identity.tenants import PostgresTenants
 NO_REDIS = "no Redis is installed (Debian: apt-get install redis-server)"
 QUICK = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=0.2))
 SOON = RetryPolicy(max_retries=50, base_seconds=0.1, max_seconds=0.1, jitter=False)
+TWICE = msgspec.structs.replace(SOON, max_retries=2)
 
 
 @pytest.fixture(scope="module")
@@ -303,13 +305,26 @@ async def test_streams_are_bounded_and_mistakes_are_said(
         for each in new:
             assert (await end_of(connection, key_of(each)))["last_error"] is None
         assert valkey.client.xlen("bounded") <= 10
-        for topic, told in (
-            ("nothing", "there is no stream nothing"),
-            ("text", "text is a key, but not a stream"),
+        for topic, told, attempts in (
+            ("nothing", "there is no stream nothing", 3),
+            ("text", "text is a key, but not a stream", 1),
         ):
-            ended = await end_of(connection, key_of(await published(database, connection, topic)))
+            wrong = await published(database, connection, topic, retry_policy=TWICE)
+            ended = await end_of(connection, key_of(wrong))
             assert ended["last_error"] == f"queue://orders: {told}"
-            assert ended["attempt"] == 1
+            assert ended["attempt"] == attempts
+
+
+async def test_a_message_waits_for_a_stream_that_is_still_to_be_made(
+    database_dsn: str, database: Database, connection: Connection, valkey: ValkeyServer
+) -> None:
+    used = queues(valkey, create_streams=False)
+    async with running_node(database_dsn, targets_queues=used):
+        new = await published(database, connection, "later", retry_policy=SOON)
+        assert await last_error(connection, new) == "queue://orders: there is no stream later"
+        valkey.client.xgroup_create("later", "consumers", mkstream=True)
+        assert (await end_of(connection, key_of(new)))["state"] == State.COMPLETED
+    assert valkey.client.xlen("later") == 1
 
 
 async def test_a_broker_that_is_killed_in_the_middle_loses_nothing(

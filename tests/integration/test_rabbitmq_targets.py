@@ -15,10 +15,12 @@ from tests.brokers import RABBITMQ, RabbitServer
 from tests.certificates import Authority
 from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
-from tests.integration.test_queue_targets import QUICK, SOON
+from tests.integration.test_queue_targets import QUICK, SOON, TWICE
 from tests.waiting import eventually
 
 from gnomon.model.targets.queue_target import QueueTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.model.tasks.task import Submission
 from gnomon.node.run.targets.queue import Credentials, Message, NotPublished
 from gnomon.node.run.targets.queue.rabbitmq import RabbitBroker
@@ -59,15 +61,27 @@ async def channel_to(server: RabbitServer) -> AsyncIterator[AbstractChannel]:
         yield channel
 
 
-async def published(database: Database, connection: Connection, topic: str) -> Submission:
+async def published(
+    database: Database, connection: Connection, topic: str, retry_policy: RetryPolicy = SOON
+) -> Submission:
     now = await database_now(connection)
     target = QueueTarget(f"queue://orders/{topic}", headers={"x-region": "eu"})
-    new = submission(now, target=target, payload=b'{"n": 1}', retry_policy=SOON)
+    new = submission(now, target=target, payload=b'{"n": 1}', retry_policy=retry_policy)
     await store(database, new)
     return new
 
 
-async def test_messages_are_routed_or_said_not_to_be(
+async def last_error(connection: Connection, new: Submission) -> str:
+    async def told() -> str | None:
+        error: str | None = await connection.fetchval(
+            "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
+        )
+        return error
+
+    return await eventually(told)
+
+
+async def test_a_message_has_the_payload_and_the_headers(
     database_dsn: str,
     database: Database,
     connection: Connection,
@@ -84,19 +98,58 @@ async def test_messages_are_routed_or_said_not_to_be(
             assert (message.body, message.message_id) == (b'{"n": 1}', str(new.id))
             assert message.headers["webhook-id"] == str(new.id)
             assert (message.headers["gnomon-attempt"], message.headers["x-region"]) == ("1", "eu")
-            lost = await end_of(
-                connection, key_of(await published(database, connection, "nowhere"))
-            )
-            assert lost["last_error"] == (
-                "queue://orders: no queue takes the message: nothing is bound to 'nowhere'"
-            )
-            assert lost["attempt"] == 1
-        wrong = queues(rabbit, secret, exchange="missing")
-        async with running_node(database_dsn, targets_queues=wrong):
-            lost = await end_of(
-                connection, key_of(await published(database, connection, "created"))
-            )
-            assert lost["last_error"] == "queue://orders: there is no exchange 'missing'"
+
+
+async def test_a_message_that_no_queue_takes_is_tried_again_until_one_does(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+) -> None:
+    used = queues(rabbit, secret)
+    async with running_node(database_dsn, targets_queues=used), channel_to(rabbit) as channel:
+        lost = await published(database, connection, "nowhere", TWICE)
+        early = await published(database, connection, "later")
+        ended = await end_of(connection, key_of(lost))
+        assert (ended["state"], ended["attempt"]) == (State.DEAD, 3)
+        assert ended["last_error"] == (
+            "queue://orders: no queue is bound to the default exchange by the routing key"
+            " 'nowhere': declare a queue of that name, or correct the topic"
+        )
+        queue = await channel.declare_queue("later", durable=True)
+        assert (await end_of(connection, key_of(early)))["state"] == State.COMPLETED
+        message = await queue.get(no_ack=True)
+        assert message is not None
+        assert message.message_id == str(early.id)
+
+
+async def test_a_message_waits_for_its_exchange_and_for_a_binding(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    rabbit: RabbitServer,
+    secret: Path,
+) -> None:
+    used = queues(rabbit, secret, exchange="shop")
+    async with (
+        running_node(database_dsn, targets_queues=used, rules=QUICK),
+        channel_to(rabbit) as channel,
+    ):
+        new = await published(database, connection, "created")
+        assert await last_error(connection, new) == "queue://orders: there is no exchange 'shop'"
+        exchange = await channel.declare_exchange("shop", durable=True)
+        unbound = (
+            "queue://orders: no queue is bound to the exchange 'shop' by the routing key"
+            " 'created': bind one, or correct the topic"
+        )
+
+        async def told() -> bool:
+            return await last_error(connection, new) == unbound
+
+        await eventually(told)
+        await (await channel.declare_queue("shop", durable=True)).bind(exchange, "created")
+        assert (await end_of(connection, key_of(new)))["state"] == State.COMPLETED
 
 
 @asynccontextmanager
@@ -155,14 +208,7 @@ async def test_credentials_are_rotated_without_a_restart(
         await channel.declare_queue("rotated", durable=True)
     async with running_node(database_dsn, targets_queues=queues(rabbit, secret), rules=QUICK):
         new = await published(database, connection, "rotated")
-
-        async def told() -> str | None:
-            error: str | None = await connection.fetchval(
-                "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
-            )
-            return error
-
-        assert await eventually(told) == (
+        assert await last_error(connection, new) == (
             "queue://orders: the broker refuses the credentials of the connection"
         )
         secret.write_text(RabbitServer.PASSWORD)
@@ -192,14 +238,7 @@ async def test_certificates_of_a_private_authority_are_rotated_without_a_restart
     )
     async with running_node(database_dsn, targets_queues=used, rules=QUICK):
         new = await published(database, connection, "tls")
-
-        async def told() -> str | None:
-            error: str | None = await connection.fetchval(
-                "SELECT last_error FROM gnomon.task WHERE id = $1", new.id
-            )
-            return error
-
-        assert "certificate verify failed" in str(await eventually(told))
+        assert "certificate verify failed" in await last_error(connection, new)
         trusted.write_bytes(rabbit.authority.file.read_bytes())
         assert (await end_of(connection, key_of(new)))["finished_at"] is not None
 

@@ -326,7 +326,7 @@ async def _callers(
     await stack.enter_async_context(grpc)
     queue = QueueCaller(clock, signatory, publisher, room, may_begin)
     allowed = AllowedCaller(http, directory)
-    mailer, heartbeat_url = Mailer(settings.notify, clock), settings.notify.heartbeat_url
+    mailer, heartbeat_url = Mailer(settings.notify, clock, may_begin), settings.notify.heartbeat_url
     return Callers(
         http=allowed,
         grpc=AllowedCaller(grpc, directory),

@@ -89,3 +89,22 @@ async def test_a_topic_that_is_forbidden_says_nothing_of_the_others() -> None:
         each.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await kafka.close()
+
+
+async def test_a_topic_that_is_not_there_may_come_and_a_name_that_none_can_have_may_not() -> None:
+    kafka = broker("kafka://127.0.0.1:1")
+    waiting = asyncio.create_task(kafka.publish("a", MESSAGE))
+    await asyncio.sleep(0)
+    running = kafka._running
+    assert running is not None
+    for code, again in (
+        (KafkaError._UNKNOWN_TOPIC, True),
+        (KafkaError._UNKNOWN_PARTITION, True),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, True),
+        (KafkaError.TOPIC_EXCEPTION, False),
+    ):
+        problem = running._problem("a", KafkaError(code))
+        assert (problem.again, problem.unwell) == (again, False)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await kafka.close()

@@ -15,7 +15,7 @@ from tests.collector import Collector, collecting
 from tests.grpc_servers import grpc_server, in_base64, shop_set
 from tests.unit.node.test_traced_caller import SAMPLED, Plain, delivery
 from tests.unit.node.webhook.misbehaving import receiving
-from tests.unit.node.worker_world import World, working
+from tests.unit.node.worker_world import LateConnection, World, executed
 from tests.unit.notify.test_channel_secrets import TEST
 
 from gnomon import Depends
@@ -81,26 +81,19 @@ def of(target: Target) -> tuple[Delivery, TaskContext]:
 
 
 async def test_a_handler_whose_dependency_waited() -> None:
-    ended: list[str] = []
+    late = LateConnection()
 
     async def connection() -> AsyncIterator[str]:
-        world.may_begin = False
-        try:
-            yield "connection"
-        except BaseException as error:
-            ended.append(type(error).__name__)
-            raise
+        with late.made(world) as made:
+            yield made
 
     async def book(payload: Any, uses: Annotated[str, Depends(connection)]) -> None:
         world.begun.append(uses)
 
     world = World(None, book)
-    async with working(world):
-        world.send("book", 1, timeout=60.0)
-        await world.reported(1)
-    assert world.reports[0].outcome is None
+    assert (await executed(world, "book")).outcome is None
     assert world.begun == []
-    assert ended == ["NotBegun"]
+    assert late.ended == ["NotBegun"]
 
 
 async def test_a_handler_whose_middleware_waited() -> None:
@@ -111,10 +104,7 @@ async def test_a_handler_whose_middleware_waited() -> None:
         return await call_next()
 
     world.app.middleware(throttled)
-    async with working(world):
-        world.send("work", 1, timeout=60.0)
-        await world.reported(1)
-    assert world.reports[0].outcome is None
+    assert (await executed(world, "work")).outcome is None
     assert world.begun == []
 
 
@@ -133,10 +123,7 @@ async def test_a_handler_that_was_called_before_is_not_unstarted(function: str) 
         return await call_next()
 
     world.app.middleware(twice)
-    async with working(world):
-        world.send(function, 1, timeout=60.0)
-        await world.reported(1)
-    outcome = world.reports[0].outcome
+    outcome = (await executed(world, function)).outcome
     assert outcome is not None
     assert outcome.kind is OutcomeKind.SUCCEEDED
     assert world.begun == [function] * 2

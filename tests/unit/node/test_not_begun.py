@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from tests.unit.node.worker_world import ASKS, World, working
+from tests.unit.node.worker_world import ASKS, LateConnection, World, executed, working
 
 from gnomon import Depends
 from gnomon.model.outcomes.outcome import OutcomeKind
@@ -81,10 +81,7 @@ async def test_whatever_is_made_of_a_refusal_nothing_was_called(
         return await around(call_next)
 
     world.app.middleware(waiting)
-    async with working(world):
-        world.send(function, 1, timeout=60.0)
-        await world.reported(1)
-    assert world.reports[0].outcome is None
+    assert (await executed(world, function)).outcome is None
     assert world.begun == []
 
 
@@ -121,9 +118,7 @@ async def test_one_that_is_asked_for_again_when_it_may_begin_is_called() -> None
             return await call_next()
 
     world.app.middleware(patient)
-    async with working(world):
-        world.send("work", 1, timeout=60.0)
-        await world.reported(1)
+    await executed(world, "work")
     assert world.errors() == {(OutcomeKind.SUCCEEDED, None)}
     assert world.begun == ["work"]
 
@@ -151,34 +146,25 @@ async def test_one_that_was_called_in_a_thread_is_not_unstarted(function: str) -
 
     world.app.middleware(retried)
     world.answered.set()
-    async with working(world):
-        world.send(function, 1, timeout=60.0, **ASKS)
-        await world.reported(1)
+    await executed(world, function, **ASKS)
     assert world.errors() == {(OutcomeKind.FAILED, "ValueError: refused by a service")}
     assert world.begun == [function] * 2
 
 
 async def test_one_whose_dependency_waited_in_its_thread() -> None:
-    ended: list[str] = []
+    late = LateConnection()
 
     def connection() -> Iterator[str]:
-        world.may_begin = False
-        try:
-            yield "connection"
-        except BaseException as error:
-            ended.append(type(error).__name__)
-            raise
+        with late.made(world) as made:
+            yield made
 
     def book(payload: Any, uses: Annotated[str, Depends(connection)]) -> None:
         world.begun.append(uses)
 
     world = World(None, book)
-    async with working(world):
-        world.send("book", 1, timeout=60.0)
-        await world.reported(1)
-    assert world.reports[0].outcome is None
+    assert (await executed(world, "book")).outcome is None
     assert world.begun == []
-    assert ended == ["NotBegun"]
+    assert late.ended == ["NotBegun"]
 
 
 async def test_no_dependency_is_made_in_a_thread_that_came_too_late() -> None:
@@ -196,8 +182,5 @@ async def test_no_dependency_is_made_in_a_thread_that_came_too_late() -> None:
         world.begun.append(uses)
 
     world = World(None, book)
-    async with working(world):
-        world.send("book", 1, timeout=60.0)
-        await world.reported(1)
-    assert world.reports[0].outcome is None
+    assert (await executed(world, "book")).outcome is None
     assert (made, world.begun) == ([], [])

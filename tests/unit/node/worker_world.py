@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -222,6 +222,30 @@ async def working(world: World) -> AsyncIterator[None]:
         collecting.cancel()
         await asyncio.wait([running, collecting])
         world.python.__exit__()
+
+
+async def executed(world: World, function: str, **values: Any) -> Report:
+    """Send the one task that the worker of this world is to execute; gives what it reports."""
+    async with working(world):
+        world.send(function, 1, timeout=60.0, **values)
+        await world.reported(1)
+    return world.reports[0]
+
+
+class LateConnection:
+    """A dependency of a handler that may not begin any more once it is made."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []  # the errors that ended it
+
+    @contextmanager
+    def made(self, world: World) -> Iterator[str]:
+        world.may_begin = False
+        try:
+            yield "connection"
+        except BaseException as error:
+            self.ended.append(type(error).__name__)
+            raise
 
 
 def slots_now() -> int:

@@ -10,6 +10,7 @@ import aiosmtplib
 from gnomon.clock import Clock
 from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.text import storable
+from gnomon.node.run.targets import MayBegin, always
 from gnomon.notify.notification import Notification
 from gnomon.notify.wording import html_of, subject, text_of
 from gnomon.settings import NotifySettings
@@ -22,12 +23,18 @@ _NO_SERVER = "no mail server is set: notify.smtp_host"
 class Mailer:
     """Sends notifications by e-mail."""
 
-    def __init__(self, settings: NotifySettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: NotifySettings, clock: Clock, may_begin: MayBegin = always
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._may_begin = may_begin
 
-    async def send(self, address: str, notification: Notification, message_id: str) -> Outcome:
-        """One message. `message_id` is the same whenever the same one is sent again."""
+    async def send(
+        self, address: str, notification: Notification, message_id: str
+    ) -> Outcome | None:
+        """One message. `message_id` is the same whenever the same one is sent again. None: the
+        lease was over when the server was connected."""
         settings = self._settings
         if settings.smtp_host is None:
             return Outcome(OutcomeKind.FAILED, error=_NO_SERVER, uncalled=True)
@@ -37,9 +44,7 @@ class Mailer:
             detail = f"it cannot be written: {error}"
             return Outcome(OutcomeKind.FAILED, error=detail, retryable=False, uncalled=True)
         try:
-            _, answer = await aiosmtplib.send(
-                message,
-                recipients=[address],
+            async with aiosmtplib.SMTP(
                 hostname=settings.smtp_host,
                 port=settings.smtp_port,
                 use_tls=settings.smtp_tls == "tls",
@@ -47,7 +52,10 @@ class Mailer:
                 username=settings.smtp_user,
                 password=settings.smtp_password,
                 timeout=_CONNECT_SECONDS,
-            )
+            ) as server:
+                if not self._may_begin():
+                    return None
+                _, answer = await server.send_message(message, recipients=[address])
         except aiosmtplib.SMTPRecipientsRefused as error:
             refusals = error.recipients
             return _refused(refusals[0].code, refusals[0].message)

@@ -28,7 +28,6 @@ _NO_TOPIC = frozenset(
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.TOPIC_EXCEPTION,
     }
 )
 # Of the message, and not of the broker.
@@ -148,7 +147,10 @@ class _Running:
             why = f"the broker does not let the connection write to the topic {topic!r}"
             return NotPublished(why, unwell=False)
         if code in _NO_TOPIC:
-            return NotPublished(f"there is no topic {topic!r}", again=False, unwell=False)
+            return NotPublished(f"there is no topic {topic!r}", unwell=False)
+        if code == KafkaError.TOPIC_EXCEPTION:
+            why = f"{topic!r} is no name that a topic can have"
+            return NotPublished(why, again=False, unwell=False)
         if code in _WRONG:
             why = f"the broker refuses the message: {error.str()}"
             return NotPublished(why, again=False, unwell=False, wrong=True)

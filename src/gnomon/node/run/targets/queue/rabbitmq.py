@@ -1,5 +1,6 @@
 """RabbitMQ: a topic is a routing key, of the default exchange the name of a queue. A message is
-persistent, confirmed, and mandatory: one that no queue takes is a failure."""
+persistent, confirmed, and mandatory: one that no queue takes is a failure. It may be taken later:
+a broker that has just been started returns messages whose durable queue is not back yet."""
 
 import asyncio
 import contextlib
@@ -57,8 +58,7 @@ class RabbitBroker:
         try:
             await self._send(exchange, topic, sent)
         except exceptions.PublishError as error:
-            why = f"no queue takes the message: nothing is bound to {topic!r}"
-            raise NotPublished(why, again=False, unwell=False) from error
+            raise NotPublished(self._unroutable(topic), unwell=False) from error
         except exceptions.DeliveryError as error:
             raise NotPublished("the broker refused the message: a queue is full") from error
         except asyncio.CancelledError as error:
@@ -86,6 +86,15 @@ class RabbitBroker:
                     await _confirmed(await alone._ready(), topic, sent)
                 finally:
                     await alone._forget(alone._exchange)
+
+    def _unroutable(self, topic: str) -> str:
+        named = self._settings.exchange
+        exchange = f"the exchange {named!r}" if named else "the default exchange"
+        advice = "bind one" if named else "declare a queue of that name"
+        return (
+            f"no queue is bound to {exchange} by the routing key {topic!r}: {advice}, or correct"
+            " the topic"
+        )
 
     async def _forget(self, exchange: AbstractExchange | None) -> None:
         """Make another connection next time: one that broke does not always know it. Others may
@@ -122,7 +131,7 @@ class RabbitBroker:
                 raise NotPublished(why) from error
             except exceptions.ChannelNotFoundEntity as error:
                 why = f"there is no exchange {self._settings.exchange!r}"
-                raise NotPublished(why, again=False, unwell=False) from error
+                raise NotPublished(why) from error
             except (exceptions.AMQPError, RuntimeError, OSError) as error:
                 await self._forget(None)
                 raise NotPublished(_described(error)) from error

@@ -1,5 +1,7 @@
 """Redis Streams, and those of Valkey: a message is an entry, its headers are fields."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis import exceptions
@@ -48,13 +50,17 @@ class RedisBroker:
         )
 
     async def connect(self) -> None:
-        """Nothing: the client connects with the command."""
+        """Makes a connection where none is idle, or the idle one is closed; nothing is asked on an
+        open one. The command that follows takes it, unless another one was quicker."""
+        with _problems_of(None):
+            pool: Any = self._client.connection_pool
+            await pool.release(await pool.get_connection())
 
     async def publish(self, topic: str, message: Message) -> str:
         fields: dict[Any, Any] = {"payload": message.body, **message.headers}
         if message.key is not None:
             fields["key"] = message.key
-        try:
+        with _problems_of(topic):
             given = await self._client.xadd(
                 topic,
                 fields,
@@ -62,24 +68,31 @@ class RedisBroker:
                 approximate=True,
                 nomkstream=not self._settings.create_streams,
             )
-        except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
-            if "permissions to access" in str(error):  # this key, and perhaps no other
-                why = f"the broker does not let the connection write to the stream {topic}"
-                raise NotPublished(why, unwell=False) from error
-            raise NotPublished("the broker refuses the credentials of the connection") from error
-        except _UNWELL as error:
-            raise NotPublished(f"{type(error).__name__}: {error}") from error
-        except exceptions.ResponseError as error:
-            raise _refused(topic, str(error)) from error
         if given is None:
-            raise NotPublished(f"there is no stream {topic}", again=False, unwell=False)
+            raise NotPublished(f"there is no stream {topic}", unwell=False)
         return given.decode() if isinstance(given, bytes) else str(given)
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
-def _refused(topic: str, why: str) -> NotPublished:
+@contextmanager
+def _problems_of(topic: str | None) -> Iterator[None]:
+    """Raises NotPublished for what goes wrong with a topic, or with the connection alone."""
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+        if "permissions to access" in str(error):  # this key, and perhaps no other
+            why = f"the broker does not let the connection write to the stream {topic}"
+            raise NotPublished(why, unwell=False) from error
+        raise NotPublished("the broker refuses the credentials of the connection") from error
+    except _UNWELL as error:
+        raise NotPublished(f"{type(error).__name__}: {error}") from error
+    except exceptions.ResponseError as error:
+        raise _refused(topic, str(error)) from error
+
+
+def _refused(topic: str | None, why: str) -> NotPublished:
     if why.startswith(("WRONGPASS", "NOAUTH", "NOPERM")) or "AUTH" in why.split(" ")[0]:
         return NotPublished("the broker refuses the credentials of the connection")
     if why.startswith("WRONGTYPE"):
