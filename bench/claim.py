@@ -13,8 +13,9 @@ from uuid import UUID
 import msgspec
 from rich.progress import Progress
 
+from bench.filling import fill
 from bench.stage import Stage
-from gnomon.bench.arena import PAYLOAD, Arena
+from gnomon.bench.arena import Arena
 from gnomon.bench.latency import herd
 from gnomon.bench.results import (
     BenchError,
@@ -30,6 +31,7 @@ from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.model.outcomes.verdict import COMPLETE
 from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings import Settings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, Entry, Settlement
 from gnomon.store.postgres.database import Database
@@ -39,22 +41,11 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 DUE = 20_000
 BATCH = 1_000
 HERD, HERD_ROUNDS = 1_000, 3
-DAYS = 30
 WITHIN = 1.3  # of an empty table
-LOAD_BATCH = 100_000
 DRAIN_SECONDS = 120.0
 _LOOK_SECONDS = 0.02
 _LOWEST = UUID(int=0)
 
-# Rows as the API stores them, due from tomorrow on, in no order of time.
-_LOAD = """
-INSERT INTO gnomon.task (tenant_id, id, execute_at, due_at, task_type, target, payload)
-SELECT 'default', uuidv7(), due, due, 'noop', $2::json, $3::json
-FROM (
-    SELECT now() + interval '1 day' + random() * $4 * interval '1 day' AS due
-    FROM generate_series(1, $1::integer) OFFSET 0
-) AS rows
-"""
 _SIZES = """
 SELECT relname, pg_relation_size(oid) AS bytes FROM pg_class
 WHERE oid = 'gnomon.task'::regclass
@@ -192,11 +183,7 @@ def _measures(empty: Side, full: Side) -> list[Measure]:
 
 async def _load(arena: Arena, rows: int, advance: Callable[[int], None]) -> float:
     began = time.perf_counter()
-    target = msgspec.json.encode(PythonTarget("noop")).decode()
-    for first in range(0, rows, LOAD_BATCH):
-        count = min(LOAD_BATCH, rows - first)
-        await arena.connection.execute(_LOAD, count, target, PAYLOAD.decode(), DAYS)
-        advance(count)
+    await fill(arena, rows, DEFAULT_TENANT, advance)
     took = time.perf_counter() - began
     await arena.rest()
     return took

@@ -14,6 +14,7 @@ from statistics import median
 import msgspec
 from rich.progress import Progress
 
+from bench.filling import fill
 from bench.peers import plots
 from bench.peers.quantities import Entrant, Line, PeerQuantity
 from bench.rounds import turns
@@ -32,7 +33,6 @@ from gnomon.model.tasks.task import DEFAULT_TENANT
 FILLER = "aaa"  # the tenant of rows that are only there; it comes before all others
 HERD = 1_000
 CONNECTIONS = 2
-DAYS = 30
 WITHIN = 1.1  # of the smallest
 LOAD_BATCH = 100_000
 QUANTITIES = {
@@ -41,15 +41,6 @@ QUANTITIES = {
     "herd": PeerQuantity("herd", f"{HERD} at one instant, p99 ms", "lower", group="delays"),
 }
 
-# Due from tomorrow on, in no order of time.
-_SCHEDULED = """
-INSERT INTO gnomon.task (tenant_id, id, execute_at, due_at, task_type, target, payload)
-SELECT $2, uuidv7(), due, due, 'noop', '{"type": "python", "function": "noop"}', '{"n": 1}'
-FROM (
-    SELECT now() + interval '1 day' + random() * $3 * interval '1 day' AS due
-    FROM generate_series(1, $1::integer) OFFSET 0
-) AS rows
-"""
 _ARCHIVED = """
 INSERT INTO gnomon.task_archive (
     tenant_id, id, lane, state, delivery, execute_at, started_at, finished_at, fence, attempt,
@@ -125,18 +116,20 @@ class Point:
             yield [await stack.enter_async_context(self.arena.node()) for _ in range(self._nodes)]
 
 
-async def _filled(arena: Arena, statement: str, rows: int, *more: object) -> None:
-    await arena.connection.execute("INSERT INTO gnomon.tenant (id) VALUES ($1)", FILLER)
+async def _archive(arena: Arena, rows: int) -> None:
     for first in range(0, rows, LOAD_BATCH):
-        await arena.connection.execute(statement, min(LOAD_BATCH, rows - first), FILLER, *more)
+        count = min(LOAD_BATCH, rows - first)
+        await arena.connection.execute(_ARCHIVED, count, FILLER, State.COMPLETED)
 
 
 async def _point(arena: Arena, axis: str, size: int) -> Point:
     flows: Sequence[Flow] = [(DEFAULT_TENANT, Lane.MEDIUM)]
+    if axis in ("scheduled", "archived"):
+        await arena.connection.execute("INSERT INTO gnomon.tenant (id) VALUES ($1)", FILLER)
     if axis == "scheduled":
-        await _filled(arena, _SCHEDULED, size, DAYS)
+        await fill(arena, size, FILLER)
     elif axis == "archived":
-        await _filled(arena, _ARCHIVED, size, State.COMPLETED)
+        await _archive(arena, size)
     elif axis == "tenants":
         flows = [(tenant, Lane.MEDIUM) for tenant in await arena.add_tenants(size)]
     await arena.rest()
