@@ -15,34 +15,34 @@ WITH moment AS MATERIALIZED (
     SELECT set_config('gnomon.counts_members', 'on', true) AS counts,
         set_config('gnomon.notes_outcomes', 'on', true) AS notes
 ), found AS MATERIALIZED (
-    -- A column of one element holds for the whole batch.
+    -- A column of one element holds for the whole batch; it is looked at once, by (SELECT ...).
     -- The address is where the claim left the row, or else one probe of the primary key; a join could be
     -- made in other ways. It may lead to nothing, or to another row by now, and what changes after a
     -- look is not written: key, fence and node are compared again, with what is there by then (the key
     -- by IS NOT DISTINCT FROM, which no index answers to).
     SELECT
-        CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END AS tenant_id,
+        coalesce(r.tenant_id, (SELECT CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] END)) AS tenant_id,
         r.id,
-        CASE WHEN cardinality($3::bigint[]) = 1 THEN ($3::bigint[])[1] ELSE r.fence END AS fence,
-        CASE WHEN cardinality($4::uuid[]) = 1 THEN ($4::uuid[])[1] ELSE r.node END AS node,
-        CASE WHEN cardinality($5::smallint[]) = 1 THEN ($5::smallint[])[1] ELSE r.verdict END AS verdict,
-        CASE WHEN cardinality($6::smallint[]) = 1 THEN ($6::smallint[])[1] ELSE r.outcome END AS outcome,
-        CASE WHEN cardinality($7::float8[]) = 1 THEN ($7::float8[])[1] ELSE r.delay END AS delay,
-        CASE WHEN cardinality($8::boolean[]) = 1 THEN ($8::boolean[])[1] ELSE r.spends END AS spends,
-        CASE WHEN cardinality($9::smallint[]) = 1 THEN ($9::smallint[])[1] ELSE r.losses END AS losses,
+        coalesce(r.fence, (SELECT CASE WHEN cardinality($3::bigint[]) = 1 THEN ($3::bigint[])[1] END)) AS fence,
+        coalesce(r.node, (SELECT CASE WHEN cardinality($4::uuid[]) = 1 THEN ($4::uuid[])[1] END)) AS node,
+        coalesce(r.verdict, (SELECT CASE WHEN cardinality($5::smallint[]) = 1 THEN ($5::smallint[])[1] END)) AS verdict,
+        coalesce(r.outcome, (SELECT CASE WHEN cardinality($6::smallint[]) = 1 THEN ($6::smallint[])[1] END)) AS outcome,
+        coalesce(r.delay, (SELECT CASE WHEN cardinality($7::float8[]) = 1 THEN ($7::float8[])[1] END)) AS delay,
+        coalesce(r.spends, (SELECT CASE WHEN cardinality($8::boolean[]) = 1 THEN ($8::boolean[])[1] END)) AS spends,
+        coalesce(r.losses, (SELECT CASE WHEN cardinality($9::smallint[]) = 1 THEN ($9::smallint[])[1] END)) AS losses,
         to_timestamp(r.started_at) AS started_at,
         to_timestamp(r.finished_at) AS finished_at,
-        CASE WHEN cardinality($12::text[]) = 1 THEN ($12::text[])[1] ELSE r.worker END AS worker,
-        CASE WHEN cardinality($13::text[]) = 1 THEN ($13::text[])[1] ELSE r.error END AS error,
-        CASE WHEN cardinality($14::smallint[]) = 1 THEN ($14::smallint[])[1] ELSE r.response_status END AS response_status,
-        CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] ELSE r.response_body END AS response_body,
-        CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result,
-        CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun,
-        CASE WHEN cardinality($18::text[]) = 1 THEN ($18::text[])[1] ELSE r.traceback END AS traceback,
-        CASE WHEN cardinality($19::bigint[]) = 1 THEN ($19::bigint[])[1] ELSE r.fingerprint END AS fingerprint,
+        coalesce(r.worker, (SELECT CASE WHEN cardinality($12::text[]) = 1 THEN ($12::text[])[1] END)) AS worker,
+        coalesce(r.error, (SELECT CASE WHEN cardinality($13::text[]) = 1 THEN ($13::text[])[1] END)) AS error,
+        coalesce(r.response_status, (SELECT CASE WHEN cardinality($14::smallint[]) = 1 THEN ($14::smallint[])[1] END)) AS response_status,
+        coalesce(r.response_body, (SELECT CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] END)) AS response_body,
+        coalesce(r.result, (SELECT CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] END)) AS result,
+        coalesce(r.unbegun, (SELECT CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] END)) AS unbegun,
+        coalesce(r.traceback, (SELECT CASE WHEN cardinality($18::text[]) = 1 THEN ($18::text[])[1] END)) AS traceback,
+        coalesce(r.fingerprint, (SELECT CASE WHEN cardinality($19::bigint[]) = 1 THEN ($19::bigint[])[1] END)) AS fingerprint,
         coalesce(r.address, (
             SELECT task.ctid FROM gnomon.task
-            WHERE task.tenant_id = CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END
+            WHERE task.tenant_id = coalesce(r.tenant_id, (SELECT CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] END))
               AND task.id = r.id
         )) AS address,
         r.place

@@ -1,7 +1,7 @@
 -- chosen_key: one key of a batch, with the flow that it was chosen as.
--- A column of one element holds for the whole batch.
-CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END AS tenant_id, u.id,
-            CASE WHEN cardinality($6::bigint[]) = 1 THEN ($6::bigint[])[1] ELSE u.flow END AS flow
+-- A column of one element holds for the whole batch; it is looked at once, by (SELECT ...).
+coalesce(u.tenant_id, (SELECT CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] END)) AS tenant_id, u.id,
+            coalesce(u.flow, (SELECT CASE WHEN cardinality($6::bigint[]) = 1 THEN ($6::bigint[])[1] END)) AS flow
 
 -- chosen_row: the row of a key `k`, if it may be claimed, locked. Ahead of its time (`until`) only what
 -- concerns nobody but its own row: no run of a job, node of a workflow or member of a batch, nothing
