@@ -27,9 +27,10 @@ FROM (
     FROM generate_series(1, $1::integer) OFFSET 0
 ) AS rows
 """
+# Those that scheduled tasks are in, but for the primary key.
 _INDEXES = """
-SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition
-FROM pg_index WHERE indrelid = 'gnomon.task'::regclass AND NOT indisunique
+SELECT name, pg_get_indexdef(name::regclass) AS definition
+FROM unnest('{gnomon.task_due, gnomon.task_flow}'::text[]) AS name
 """
 
 
