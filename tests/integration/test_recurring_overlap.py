@@ -30,6 +30,10 @@ from gnomon.usecases.workflows.recurring import Followed, WorkflowFire, Workflow
 
 LOOK_LATER = Verdict(VerdictKind.RETRY, delay=600.0)
 ONE_NODE = {"a": {"task_type": "echo"}}
+UNDONE = {
+    "a": {"task_type": "echo", "compensate": {"task_type": "undo"}},
+    "b": {"task_type": "echo", "after": ["a"]},
+}
 
 
 class Recurring:
@@ -109,6 +113,13 @@ class Recurring:
         )
         return TaskKey(run.tenant_id, found)
 
+    async def end_cancelled(self) -> None:
+        """Let the first run find that its workflow run has come to nothing."""
+        ended = await self.claim(self.first.key)
+        assert await self.follow(ended) is Followed.CANCELLED
+        assert await self.settle(ended, LOOK_LATER, OutcomeKind.CANCELLED) == 1
+        assert await self.state(self.first.key) is None
+
 
 async def recurring(
     database: Database, connection: Any, policy: Overlap, nodes: dict[str, Any] = ONE_NODE
@@ -130,3 +141,52 @@ async def test_a_run_is_under_way_from_the_start_of_its_workflow_on(
     assert await stage.look_later(stage.first) == 1
     assert await stage.start_queued() == []
     assert await stage.state(stage.first.key) is State.WAITING
+
+
+async def test_a_run_ends_with_its_workflow_run_also_where_that_was_paused(
+    database: Database, connection: Any
+) -> None:
+    stage = await recurring(database, connection, Overlap.QUEUE)
+    await stage.look_later(stage.first)
+    running = await stage.claim(await stage.node_of(stage.first.key))
+    async with stage.tasks.change(DEFAULT_TENANT) as change:
+        await change.workflows.pause(stage.first.key.id, paused=True)
+    await stage.step()
+    assert await stage.settle(running) == 1
+    ended = await stage.claim(stage.first.key)
+    assert await stage.follow(ended) is Followed.SUCCEEDED
+
+
+async def test_a_run_that_is_replaced_ends_when_its_workflow_run_has(
+    database: Database, connection: Any
+) -> None:
+    stage = await recurring(database, connection, Overlap.CANCEL_RUNNING)
+    await stage.look_later(stage.first)
+    running = await stage.claim(await stage.node_of(stage.first.key))
+    assert await stage.ask(stage.second) == []
+    await stage.step()
+    assert await stage.start_queued() == []  # the node of the first one goes on
+    assert await stage.settle(running, LOOK_LATER, OutcomeKind.CANCELLED) == 1
+    await stage.end_cancelled()
+    assert await stage.start_queued() == [stage.second]
+
+
+@pytest.mark.parametrize("nodes", [ONE_NODE, UNDONE])
+async def test_a_run_is_under_way_until_its_workflow_run_is_rolled_back(
+    database: Database, connection: Any, nodes: dict[str, Any]
+) -> None:
+    stage = await recurring(database, connection, Overlap.QUEUE, nodes)
+    run = stage.first.key
+    await stage.look_later(stage.first)
+    assert await stage.ask(stage.second) == []
+    if nodes is UNDONE:
+        await stage.settle(await stage.claim(await stage.node_of(run, "a")))
+    async with stage.tasks.change(DEFAULT_TENANT) as change:
+        await change.workflows.roll_back(run.id, "by hand", interrupt=True)
+    await stage.step()
+    if nodes is UNDONE:
+        undoing = await stage.claim(await stage.node_of(run, "compensate:a"))
+        assert await stage.start_queued() == []
+        await stage.settle(undoing)
+    await stage.end_cancelled()
+    assert await stage.start_queued() == [stage.second]
