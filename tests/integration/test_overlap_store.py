@@ -8,10 +8,13 @@ from uuid import UUID
 import pytest
 from tests.conftest import connected
 from tests.integration.cron_support import (
+    Unheard,
     changing,
     created,
+    job_named,
     ledger,
     make_due,
+    planned,
     planning,
     runs_of,
 )
@@ -41,6 +44,7 @@ from gnomon.store.ports.dispatch import DispatchStore
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.hints import Listener
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
 
@@ -242,6 +246,47 @@ async def test_a_run_does_not_overtake_those_queued_before_it(
     assert await stage.start_queued() == stage.next
 
 
+async def test_a_run_that_is_planned_while_another_is_queued_does_not_start_beside_it(
+    database: Database, connection: Any, database_dsn: str
+) -> None:
+    """The plan sees that the active run has ended, and not yet that another is queued."""
+    stage = await staged(database, connection, Overlap.QUEUE)
+    (queued,) = stage.next
+    job = await job_named(database)
+    holder = await connected(database_dsn)
+    try:
+        held = holder.transaction()
+        await held.start()
+        await holder.execute("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", queued.id)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stage.planning.claim_runs(stage.node, [queued]))
+            await eventually(lambda: are_blocked(connection, 1))
+            await stage.end(stage.first)
+            planning = group.create_task(planned(database, job, ahead=20.0))
+            await eventually(lambda: are_blocked(connection, 2))
+            await held.rollback()
+    finally:
+        await holder.close()
+    assert await stage.state(queued) is State.BLOCKED
+    assert await stage.start_queued() == [queued]
+    await stage.start(queued)
+    later = [entry.key for entry in planning.result()]
+    assert later
+    await connection.execute("UPDATE gnomon.task SET due_at = gnomon.now() WHERE state = 0")
+    assert await stage.ask(*later) == []
+
+
+async def are_blocked(connection: Any, number: int) -> bool:
+    """Whether so many sessions wait for locks."""
+    found = await connection.fetchval(
+        """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """
+    )
+    return bool(found == number)
+
+
 async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
     database: Database, connection: Any
 ) -> None:
@@ -323,6 +368,24 @@ async def test_a_trigger_goes_before_a_run_that_only_waits_for_its_time(
     assert (await stage.dispatch.claim(stage.node, [reserved])).deliveries == []
     assert await stage.ask(reserved) == []
     assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def test_a_run_that_is_paused_asks_when_it_is_resumed(
+    database: Database, connection: Any
+) -> None:
+    """Another one may have taken its place."""
+    stage = Stage(database, connection)
+    stage.node = await joined(database)
+    stage.job = await created(database, overlap_policy=Overlap.QUEUE)
+    paused, second = await make_due(connection, stage.job, 2)
+    tasks = PostgresTasks(database, Unheard(), 60.0)
+    async with tasks.change(paused.tenant_id) as change:
+        await change.pause(paused.id)
+    assert await stage.ask(second) == [second]
+    async with tasks.change(paused.tenant_id) as change:
+        await change.resume(paused.id)
+    assert await stage.ask(paused) == []
+    assert await stage.state(paused) is State.BLOCKED
 
 
 async def test_made_up_runs_are_queued_where_others_would_be_skipped(

@@ -69,16 +69,18 @@ class JobRuns(msgspec.Struct, frozen=True):
 
     @property
     def reserved(self) -> UUID | None:
-        """The active run where it only waits for its time."""
-        if self.active is None or self.running or self.active.state is not State.WAITING:
+        """The active run where it only waits for its time, or was paused before it started."""
+        active = self.active
+        if active is None or self.running or active.state not in (State.WAITING, State.PAUSED):
             return None
-        return self.active.task_id
+        return active.task_id
 
     def with_reservation_due(self) -> "JobRuns":
         """The same with the reserved run taken as due: it could not be taken back, as it has become
         due meanwhile or is gone, and only the next look can tell which."""
         assert self.active is not None, "only a reservation is taken back"
-        return self._with(msgspec.structs.replace(self.active, due_at=self.now))
+        due = msgspec.structs.replace(self.active, state=State.WAITING, due_at=self.now)
+        return self._with(due)
 
     def with_started(self, task_id: UUID) -> "JobRuns":
         return self._with(Active(task_id, State.WAITING, 1, self.now))

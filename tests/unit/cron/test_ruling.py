@@ -130,6 +130,13 @@ def test_one_that_is_only_reserved_lets_others_go_first() -> None:
     assert (runs_of(active=RESERVED).reserved, held.reserved) == (RESERVED.task_id, None)
 
 
+def test_one_that_was_paused_before_it_started_is_only_reserved() -> None:
+    paused = runs_of(active=Active(RESERVED.task_id, State.PAUSED, 0, NOON))
+    assert (paused.busy, paused.reserved) == (False, RESERVED.task_id)
+    held = paused.with_reservation_due()
+    assert (held.busy, held.reserved) == (True, None)
+
+
 def test_a_run_behind_queued_ones_is_queued_or_skipped_with_them() -> None:
     queued = {key(7): runs_of(policy=Overlap.QUEUE, queued=True)}
     assert rule([due(1)], queued).queue == [key(1)]

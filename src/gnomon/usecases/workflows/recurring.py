@@ -46,7 +46,7 @@ class Followed(Enum):
     GOES_ON = "goes on"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled"  # or rolled back
 
 
 class WorkflowFires:
@@ -76,7 +76,7 @@ class WorkflowFires:
             return Followed.GOES_ON, status
         if status is WorkflowRunStatus.SUCCEEDED:
             return Followed.SUCCEEDED, status
-        if status is WorkflowRunStatus.CANCELLED:
+        if status in (WorkflowRunStatus.CANCELLED, WorkflowRunStatus.ROLLED_BACK):
             async with self._tasks.change(fire.key.tenant_id) as change:
                 await change.cancel(fire.key.id, interrupt=True)
             await self._send()

@@ -78,7 +78,7 @@ def _outcome(followed: Followed, status: WorkflowRunStatus | None, delivery: Del
             told = msgspec.json.encode({"workflow_run_id": delivery.key.id, "status": status})
             return Outcome(OutcomeKind.SUCCEEDED, result=told.decode())
         case Followed.CANCELLED:
-            return Outcome(OutcomeKind.CANCELLED, error="its workflow run was cancelled")
+            return Outcome(OutcomeKind.CANCELLED, error=f"its workflow run is {status}")
         case Followed.FAILED:
             return _failed(f"its workflow run {delivery.key.id} is {status}")
 

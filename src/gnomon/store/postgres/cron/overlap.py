@@ -74,11 +74,12 @@ async def claim_runs(
 
 async def start_queued(connection: "Connection", keys: Iterable[TaskKey]) -> list[Entry]:
     """Within a transaction: start the first queued run of each job where none is active."""
-    jobs = await locked(connection, keys)
-    waiting = [key for key, job in jobs.items() if job.queued]
-    if not waiting:
+    jobs = {key: job for key, job in (await locked(connection, keys)).items() if job.queued}
+    if not jobs:
         return []
-    now_due, held = turns(await _queued_runs(connection, waiting), jobs)
+    # A plan that was made while a run was being queued may have reserved the place for a later one.
+    jobs = await _take_back_reservations(connection, jobs)
+    now_due, held = turns(await _queued_runs(connection, list(jobs)), jobs)
     for job in held:
         await _stop_active(connection, job)
     return await _start(connection, now_due)

@@ -1,6 +1,7 @@
 -- Make new tasks of this transaction the nodes of runs; those that wait for others are BLOCKED
 -- (WAITING, BLOCK -> BLOCKED), and nobody minds how late they start. The end of a run, which has no
--- task, is its node without a name.
+-- task, is its node without a name. The task of its id, if there is one, is the run of a cron job: it is
+-- running, and stays so.
 -- $1 tenant, then of each node: $2 runs, $3 tasks, $4 names, $5 what they wait for, as JSON, $6 rules,
 -- $7 on_failure, $8 how many they wait for, $9 templates, $10 kinds, $11 places; of each edge:
 -- $12 parents, $13 children, $14 whether a dead letter uses it.
@@ -27,11 +28,11 @@ WITH node AS MATERIALIZED (
     UPDATE gnomon.watched_task AS w
     SET start_by = NULL, look_at = 'infinity'
     FROM node AS n
-    WHERE w.tenant_id = $1 AND w.task_id = n.task_id
+    WHERE w.tenant_id = $1 AND w.task_id = n.task_id AND n.node <> ''
       AND (n.parents > 0 OR n.template IS NOT NULL)
 )
 UPDATE gnomon.task AS t
 SET workflow_run_id = n.run_id, workflow_node = n.node,
     state = CASE WHEN n.parents > 0 OR n.template IS NOT NULL THEN 3 ELSE t.state END
 FROM node AS n
-WHERE t.tenant_id = $1 AND t.id = n.task_id
+WHERE t.tenant_id = $1 AND t.id = n.task_id AND n.node <> ''
