@@ -197,10 +197,13 @@ async def test_one_that_was_lost_and_that_a_full_server_refuses_is_done_without(
             async with database.reserved() as drawn:
                 return str(await drawn.fetchval("SHOW plan_cache_mode"))
 
+        gone = asyncio.Event()
         async with database.reserved() as lost:
             pid = await lost.fetchval(_PID)
+            lost.add_termination_listener(lambda _: gone.set())
         await superuser.execute(f"ALTER ROLE {role} CONNECTION LIMIT 1")
         assert await superuser.fetchval("SELECT pg_terminate_backend($1, 10000)", pid)
+        await gone.wait()  # the driver has heard of it, too
         assert await plans() == "auto"
         await superuser.execute(f"ALTER ROLE {role} CONNECTION LIMIT 9")
         assert await plans() == "force_generic_plan"
