@@ -1,7 +1,7 @@
 """The scanner against a real PostgreSQL: everything found, each once, nothing read too far."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,14 +29,26 @@ from gnomon.testing import turned_clock
 ALL = frozenset(range(SHARDS))
 
 
+class Interrupted(PostgresDispatch):
+    """Something may happen while it is asked who writes."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+        found = await super().open_writers()
+        self.meanwhile()
+        return found
+
+
 class Scanning:
     """A scanner, its agenda, and somebody who takes what is due."""
 
     def __init__(self, database: Database, clock: SystemClock, **settings: Any) -> None:
         self.clock = clock
+        self.store = Interrupted(database, 10.0)
         self.settings = msgspec.structs.replace(NodeSettings(), **settings)
         self.agenda = Agenda(FairQueue(), clock.now(), self.settings.window)
-        self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, self.settings)
+        self.scanner = Scanner(self.store, self.agenda, clock, self.settings)
         self.scanner.own(everything_in(ALL))
 
     def take(self) -> list[TaskKey]:
@@ -249,6 +261,27 @@ async def test_a_backlog_that_was_just_stored_is_not_read_again_by_the_forward_s
         if all(scanning.agenda.knows(key) for key in late):
             break
     assert all(scanning.agenda.knows(key) for key in late)
+
+
+async def test_a_repair_that_finds_no_room_is_not_taken_for_done(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """Hints have filled the agenda while it was asked who writes."""
+    await turned_clock.install(connection)
+    scanning = Scanning(database, clock, window=300)
+    await scanning.scanner.forward()
+    now = await database_now(connection)
+    (unheard,) = await store(database, submission(now))
+    keys = [TaskKey("default", new_id(now)) for _ in range(300)]
+    crowd = [Entry(key, now + timedelta(hours=1), Lane.LOW, 0, False, 1, True) for key in keys]
+    scanning.store.meanwhile = lambda: scanning.scanner.hinted(crowd)
+    await turned_clock.turn(connection, 20.0)
+    assert (await scanning.scanner.repair()).read == 0
+    assert scanning.agenda.room() <= 0
+    scanning.store.meanwhile = lambda: None
+    scanning.agenda.forget(keys)
+    assert (await scanning.scanner.repair()).new == 1
+    assert scanning.agenda.knows(unheard)
 
 
 async def test_a_look_reads_what_was_stored_just_now_and_nothing_that_waits_longer(

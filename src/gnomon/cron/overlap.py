@@ -67,6 +67,12 @@ class JobRuns(msgspec.Struct, frozen=True):
         """Whether another run would overlap."""
         return self.queued or self.running
 
+    def is_busy_for(self, task_id: UUID) -> bool:
+        """Whether this run would overlap. The place may have been kept for it, and it must ask all
+        the same: it does not overlap with itself."""
+        is_active = self.active is not None and self.active.task_id == task_id
+        return self.queued or (self.running and not is_active)
+
     @property
     def reserved(self) -> UUID | None:
         """The active run where it only waits for its time, or was paused before it started."""
@@ -164,7 +170,7 @@ def rule(runs: Iterable[DueRun], jobs: Mapping[TaskKey, JobRuns]) -> Ruling:
             ruling.start.append(Turn(run.key, None))
             continue
         policy = job.job.definition.overlap_policy
-        match decide(policy, active=job.busy, made_up=makes_up(run, job.job)):
+        match decide(policy, active=job.is_busy_for(run.key.id), made_up=makes_up(run, job.job)):
             case Decision.START:
                 ruling.start.append(Turn(run.key, run.job))
                 known[run.job] = job.with_started(run.key.id)

@@ -10,7 +10,7 @@ from typing import TypeVar
 KEPT_BYTES = 1024  # of one text; what is made of a longer one is made every time
 MOST_KEPT = 4096
 
-_Key = TypeVar("_Key", str, tuple[bytes, str])
+_Key = TypeVar("_Key", str, bytes, tuple[bytes, str])
 _Made = TypeVar("_Made")
 
 
@@ -27,7 +27,7 @@ class _Remembered(dict[_Key, _Made]):
 
     def __missing__(self, key: _Key) -> _Made:
         made = self._make(key)
-        size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
+        size = sum(map(sys.getsizeof, key)) if isinstance(key, tuple) else sys.getsizeof(key)
         if size <= self._kept_bytes:
             if len(self) >= MOST_KEPT or self._bytes + size > self._most_bytes:
                 self.clear()

@@ -137,6 +137,15 @@ def test_one_that_was_paused_before_it_started_is_only_reserved() -> None:
     assert (held.busy, held.reserved) == (True, None)
 
 
+@pytest.mark.parametrize("policy", Overlap)
+def test_a_run_whose_place_was_kept_for_it_does_not_overlap_with_itself(policy: Overlap) -> None:
+    """A run before it has asked, and was not started: so it must ask as well."""
+    own = Active(key(1).id, State.WAITING, 0, NOON - timedelta(seconds=1))
+    job = runs_of(policy=policy, active=own)
+    assert job.busy
+    assert rule([due(1)], {key(7): job}).start == [(key(1), key(7))]
+
+
 def test_a_run_behind_queued_ones_is_queued_or_skipped_with_them() -> None:
     queued = {key(7): runs_of(policy=Overlap.QUEUE, queued=True)}
     assert rule([due(1)], queued).queue == [key(1)]

@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from gnomon.access import webhook_secret
 from gnomon.cron.job import Definition, payload_of
@@ -13,6 +14,7 @@ from gnomon.model.targets import target_url
 from gnomon.model.targets.allow_list import AllowList, called_host
 from gnomon.model.targets.queue_target import QueueTarget
 from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.node.run.targets.grpc.messages import _parsed
 from gnomon.node.run.targets.http import name_in
 from gnomon.node.run.targets.signing import header_text
 from gnomon.payload_schemas.pattern_weight import weigh
@@ -89,6 +91,14 @@ def test_nothing_is_kept_of_long_texts(
 def test_some_is_kept_of_the_payloads_of_cron_jobs() -> None:
     """Reading a large template takes as long as running many tasks."""
     assert kept_after(lambda number: payload_of(job(number)), 90) < 64 * MB
+
+
+def test_some_is_kept_of_the_descriptors_that_servers_tell() -> None:
+    def descriptor(number: int) -> bytes:
+        name = str(number).ljust(400_000, "x")
+        return descriptor_pb2.FileDescriptorProto(name=name).SerializeToString()
+
+    assert kept_after(lambda number: _parsed(descriptor(number)), 90) < 24 * MB
 
 
 def kept_after(call: Callable[[int], object], times: int) -> int:

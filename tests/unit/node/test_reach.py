@@ -83,6 +83,18 @@ def test_who_begins_and_ends_while_a_stretch_is_read_is_read_for_by_the_next() -
     assert since == {1: writer(60).began - SLACK}
 
 
+def test_who_was_seen_during_a_stretch_is_read_for_also_where_that_is_not_read_to_its_end() -> None:
+    reach = Reach()
+    reach.done(frozenset(), NOW)
+    reach.stretch((1,), frozenset(), NOW)
+    reach.read({1: NOW})
+    reach.stretch((1,), frozenset({writer(60)}), NOW + SECOND)
+    reach.read({1: NOW})
+    assert reach.since(frozenset()) == writer(60).began - SLACK  # by a look everywhere
+    reach.retain(())  # the shard is another node's
+    assert reach.since(frozenset()) == writer(60).began - SLACK
+
+
 def test_a_part_that_could_not_be_read_is_read_again() -> None:
     reach = Reach()
     reach.done(frozenset(), NOW)

@@ -52,6 +52,7 @@ class Reach:
     def retain(self, shards: Iterable[int]) -> None:
         """Forget what is known of other shards than these."""
         kept = set(shards)
+        self._open = self._seen()
         self._first = {shard: at for shard, at in self._first.items() if shard in kept}
         self._rest = {shard: at for shard, at in self._rest.items() if shard in kept}
 
@@ -69,8 +70,12 @@ class Reach:
 
     def since(self, writers: frozenset[Writer]) -> datetime:
         """From when on to read what has become visible since the last repair."""
-        ended = (writer.began for writer in self._open - writers)
+        ended = (writer.began for writer in self._seen() - writers)
         return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK
+
+    def _seen(self) -> frozenset[Writer]:
+        """Who was seen to be open and may have ended since; also while a stretch is being read."""
+        return self._open | self._begun[0] if self._rest else self._open
 
     def stretch(
         self, shards: Iterable[int], writers: frozenset[Writer], now: datetime

@@ -29,8 +29,9 @@ from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
 from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
 from gnomon.store.ports.work.writer import Writer
 
-# What a repair looks ahead: by the time that the next one runs, all before this has been seen.
-_REPAIR_AHEAD = timedelta(seconds=2)
+# What a repair looks ahead: by the time that the next stretch begins, which is up to three seconds
+# later, all before this has been seen.
+_REPAIR_AHEAD = timedelta(seconds=4)
 # What was stored just now was stored no longer ago than this, as a rule.
 _JUST_NOW = timedelta(seconds=2)
 _OVERLAP = timedelta(seconds=0.2)  # of two looks: a commit takes its time
@@ -322,6 +323,8 @@ class Scanner:
         since = self._reach.stretch(self._cursors, writers, now)
         cursors = [self._cursors[shard] for shard in since]
         each = self._each(cursors)
+        if each < 1:
+            return []  # hints have come meanwhile, and nothing fits any more: the stretch stays
         is_long = self._reach.lasts(now) > _LONGEST_STRETCH
         entries = await self._store.repair(
             cursors, list(since.values()), now + _REPAIR_AHEAD, each, self.territory

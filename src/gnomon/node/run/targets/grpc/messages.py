@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from gnomon.clock import Clock
 from gnomon.model.errors import GnomonError
+from gnomon.model.remembered import remembered_long
 from gnomon.model.targets.grpc_target import GrpcTarget, descriptor_bytes
 from gnomon.node.run.targets.grpc.channels import ChannelKey, OpenChannel
 
@@ -26,6 +27,8 @@ _RECEIVER_FILE = Path(__file__).parents[4] / "proto/gnomon/v1/receiver.binpb"
 _REFLECTIONS = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 _MOST_FILES = 500
 _MOST_BYTES = 4 * 1024 * 1024
+_KEPT_BYTES = 512 * 1024  # of one file that is read already
+_ALL_KEPT_BYTES = 16 * 1024 * 1024
 _KNOWN_SECONDS = 300.0
 _MOST_KNOWN = 1000
 _FIELD = re.compile(r"Failed to parse (.{1,200}?) field: ")
@@ -180,7 +183,7 @@ def _take(answer: Any, files: dict[str, bytes], service: str) -> None:
         raise NoSuchMethod(f"the server's reflection lacks a file of {service}")
 
 
-@lru_cache(maxsize=1000)
+@remembered_long(_KEPT_BYTES, _ALL_KEPT_BYTES)
 def _parsed(content: bytes) -> descriptor_pb2.FileDescriptorProto:
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(content)
