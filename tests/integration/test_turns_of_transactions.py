@@ -4,6 +4,7 @@ was not called has made no try."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.integration.own_roles import as_role, grant, login_role
@@ -41,8 +42,14 @@ class Crowd:
 
     async def both_come(self, timeout: float = 60.0, start_by: float = 3600.0) -> None:
         """One holds the connection, and the other one waits for it."""
+        await self.holder_comes()
+        await self.waiter_comes(timeout, start_by)
+
+    async def holder_comes(self) -> None:
         self.world.send("hold", HOLDER, timeout=60.0)
         await self._until(self.called, HOLDER)
+
+    async def waiter_comes(self, timeout: float = 60.0, start_by: float = 3600.0) -> None:
         latest = self.world.clock.seconds() + start_by
         self.world.send("hold", WAITER, timeout=timeout, start_by=latest)
         await self._until(self.runs, WAITER)
@@ -116,6 +123,41 @@ async def test_the_time_of_a_handler_counts_from_its_transaction(crowd: Crowd) -
     # To the microsecond, as a deadline is told.
     assert run.deadline.timestamp() >= before + (freed_at - waits_at) - 1e-6
     assert run.put_off >= freed_at - waits_at
+
+
+class SlowPool:
+    """Connections of a pool that are there when the gate is open."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Any]:
+        self.asked.set()
+        await self.gate.wait()
+        async with self._pool.acquire() as connection:
+            yield connection
+
+    def terminate(self) -> None:
+        self._pool.terminate()
+
+
+async def test_the_wait_for_a_turn_is_excused_before_the_transaction_begins(crowd: Crowd) -> None:
+    """Or its time would be up while it connects, and it would be told so as one that was called."""
+    await crowd.holder_comes()
+    transactions = crowd.world.app._transactions
+    assert transactions is not None, "the holder has opened one"
+    transactions._pool = slow = SlowPool(transactions._pool)
+    await crowd.waiter_comes()
+    waits_at = crowd.world.clock.seconds()
+    await asyncio.sleep(0.2)
+    freed_at = crowd.world.clock.seconds()
+    crowd.gate.set()
+    await slow.asked.wait()
+    assert crowd.runs[WAITER].put_off >= freed_at - waits_at
+    slow.gate.set()
+    await crowd.world.reported(2)
 
 
 async def test_what_is_waited_behind_its_start_by_counts(crowd: Crowd) -> None:

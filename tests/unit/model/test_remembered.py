@@ -96,7 +96,7 @@ def test_some_is_kept_of_the_payloads_of_cron_jobs() -> None:
 def test_some_is_kept_of_the_descriptors_that_servers_tell() -> None:
     def descriptor(number: int) -> bytes:
         name = str(number).ljust(400_000, "x")
-        return descriptor_pb2.FileDescriptorProto(name=name).SerializeToString()
+        return bytes(descriptor_pb2.FileDescriptorProto(name=name).SerializeToString())
 
     assert kept_after(lambda number: _parsed(descriptor(number)), 90) < 24 * MB
 

@@ -48,9 +48,9 @@ class HandlerDatabase:
         pool = self._pool or await self._opened()
         turns = self._turns
         await ctx.take_turn(turns)
-        ctx.end_wait(since)  # at once, or it is ended for what it has waited while it connects
-        since = ctx.waiting_since()
         try:
+            ctx.end_wait(since)  # at once, or it is ended for what it has waited while it connects
+            since = ctx.waiting_since()
             async with pool.acquire() as connection:
                 if not self._checked:
                     await self._check(connection)
