@@ -28,6 +28,8 @@ from gnomon.settings.queues import QueueConnection
 from gnomon.store.postgres.database import Database
 
 MISSING = "no RabbitMQ is installed (Debian: apt-get install rabbitmq-server)"
+# A broker that was killed may take long to have its queues back, and until then nothing is routed.
+PATIENT = RetryPolicy(max_retries=50, base_seconds=1.0, max_seconds=1.0, jitter=False)
 
 
 @pytest.fixture(scope="module")
@@ -253,10 +255,10 @@ async def test_a_broker_that_is_killed_in_the_middle_loses_nothing(
     async with channel_to(rabbit) as channel:
         await channel.declare_queue("killed", durable=True)
     async with running_node(database_dsn, targets_queues=queues(rabbit, secret), rules=QUICK):
-        first = [await published(database, connection, "killed") for _ in range(20)]
+        first = [await published(database, connection, "killed", PATIENT) for _ in range(20)]
         await end_of(connection, key_of(first[0]))
         rabbit.kill()
-        new = first + [await published(database, connection, "killed") for _ in range(10)]
+        new = first + [await published(database, connection, "killed", PATIENT) for _ in range(10)]
         await asyncio.to_thread(rabbit.start)  # the node goes on meanwhile
         for each in new:
             assert (await end_of(connection, key_of(each)))["finished_at"] is not None

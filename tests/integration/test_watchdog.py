@@ -307,7 +307,7 @@ async def _missed_fires(stage: Stage, count: int) -> None:
         INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, skipped, missed, sla_at)
         SELECT $1, at, 'default', 0, 1, at
         FROM (
-            SELECT date_trunc('second', gnomon.now()) - make_interval(secs => n) AS at
+            SELECT date_trunc('second', (SELECT gnomon.now())) - make_interval(secs => n) AS at
             FROM generate_series(10, 9 + $2) AS n
         ) AS fires
         """,
