@@ -221,6 +221,17 @@ async def test_more_rows_behind_the_cursor_than_fit_are_found_in_time(
     assert found == wanted
 
 
+async def found_going_forward(scanning: Scanning, connection: Connection) -> set[TaskKey]:
+    """All that is due, taken until the forward scan finds nothing more."""
+    found: set[TaskKey] = set()
+    while taken := scanning.take():
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        await scanning.scanner.forward()
+    return found
+
+
 async def test_what_a_repair_has_no_room_for_is_left_to_the_forward_scan(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
@@ -229,13 +240,7 @@ async def test_what_a_repair_has_no_room_for_is_left_to_the_forward_scan(
     await scanning.scanner.forward()
     wanted = set(await spread(database, await database_now(connection), 1500, -2.0))
     await scanning.scanner.repair()
-    found: set[TaskKey] = set()
-    while taken := scanning.take():
-        found.update(taken)
-        await claimed_elsewhere(connection, taken)
-        scanning.agenda.forget(taken)
-        await scanning.scanner.forward()
-    assert found == wanted
+    assert await found_going_forward(scanning, connection) == wanted
 
 
 async def test_a_backlog_that_was_just_stored_is_not_read_again_by_the_forward_scan(
@@ -254,9 +259,8 @@ async def test_a_backlog_that_was_just_stored_is_not_read_again_by_the_forward_s
         assert repaired.new == 0
         assert (await scanning.scanner.forward()).read == 0
     late = await store(database, *(submission(now, random.uniform(1.5, 2.0)) for _ in range(10)))
-    for _ in range(
-        40
-    ):  # the rest of one stretch, and all of the next: two more of a shard each time
+    # The rest of one stretch, and all of the next: two more of a shard each time.
+    for _ in range(40):
         await scanning.scanner.repair()
         if all(scanning.agenda.knows(key) for key in late):
             break
@@ -310,13 +314,7 @@ async def test_a_look_that_meets_more_than_it_reads_leaves_the_rest_to_the_forwa
     await scanning.scanner.forward()
     wanted = set(await spread(database, await database_now(connection), 1500, -1.0))
     await scanning.scanner.look()
-    found: set[TaskKey] = set()
-    while taken := scanning.take():
-        found.update(taken)
-        await claimed_elsewhere(connection, taken)
-        scanning.agenda.forget(taken)
-        await scanning.scanner.forward()
-    assert found == wanted
+    assert await found_going_forward(scanning, connection) == wanted
 
 
 async def test_a_look_reads_everything_where_that_was_asked_for(
