@@ -250,9 +250,9 @@ async def empty_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def opened(dsn: str) -> AsyncIterator[Database]:
-    """An open pool."""
-    found = Database(dsn, 8)
+async def opened(dsn: str, reserved: int = 0) -> AsyncIterator[Database]:
+    """An open pool, with so many connections for claims and settlements."""
+    found = Database(dsn, 8, reserved=reserved)
     await found.open()
     yield found
     await found.close()

@@ -18,6 +18,7 @@ import structlog
 from gnomon.model.fleet.tenant import is_tenant_id
 from gnomon.observe.node_events import PoolUse
 from gnomon.store.postgres.array_types import know_arrays
+from gnomon.store.postgres.packed_arrays import pack_arrays
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated
 from gnomon.store.postgres.reserve import Reserve
@@ -193,6 +194,7 @@ async def _make_ready_to_dispatch(connection: Any) -> None:
     """The same for one of the reserve. PostgreSQL would plan each of their
     statements five times by the values it is given, and then once without: they have one possible
     plan."""
+    pack_arrays(connection)
     await know_arrays(connection)
     await connection.execute(f"SET {_NO_COMPILING}; SET plan_cache_mode = force_generic_plan")
 
