@@ -20,7 +20,7 @@ from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
 from gnomon.node.dispatch.started import started_event
 from gnomon.node.signals import Signals
-from gnomon.observe.events import Observer
+from gnomon.observe.events import Observer, TasksStarted
 from gnomon.observe.node_events import ClaimAnswered
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import SlotPipe
@@ -60,6 +60,7 @@ class EarlyStarts:
         self._emit = emit
         self._recalls = 0  # when the first of what is held was not claimed yet
         self._entries: dict[TaskKey, Entry] = {}  # of what is held or offered
+        self._started: list[TasksStarted] = []  # that nobody was told of yet
         self._offered_at = 0.0  # the first of it, by the monotonic clock
         self._waiting = 0  # for slots, when something was last seen to start
         self._began_at, self._looks = 0.0, 0  # when that was, and the looks since then
@@ -197,6 +198,14 @@ class EarlyStarts:
         many, with those that are offered."""
         if not self._pipe.startable(self._clock.seconds()):
             return 0
+        try:
+            started = await self._start()
+            await self._clock.sleep(0)  # slots come first
+        finally:
+            self._tell_started()
+        return started
+
+    async def _start(self) -> int:
         started = 0
         try:
             startable, recalled = await self._troubles.noting(CHORE, self._ask())
@@ -224,7 +233,7 @@ class EarlyStarts:
             self._offered_at = self._clock.monotonic()
             self._progressed()
             self._offers.set()
-        self._tell(started)
+        self._started.append(self._event(started))
         return len(started) + offered
 
     def _refuse(self, deliveries: Sequence[Delivery]) -> None:
@@ -238,7 +247,7 @@ class EarlyStarts:
         if not self._pipe.offered():
             return 0
         if begun := self._pipe.begun():
-            self._tell(begun)
+            self._emit(self._event(begun))
         waiting = self._pipe.waiting()
         if begun or waiting < self._waiting:
             self._progressed()
@@ -258,10 +267,15 @@ class EarlyStarts:
         self._waiting = self._pipe.waiting()
         self._began_at, self._looks = self._clock.monotonic(), 0
 
-    def _tell(self, started: Sequence[Delivery]) -> None:
+    def _event(self, started: Sequence[Delivery]) -> TasksStarted:
         known = [self._entries.pop(d.key, None) for d in started]
         entries = [entry for entry in known if entry is not None]
-        self._emit(started_event(entries, started, self._clock.now()))
+        return started_event(entries, started, self._clock.now())
+
+    def _tell_started(self) -> None:
+        events, self._started = self._started, []
+        for event in events:
+            self._emit(event)
 
     def _give_back(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Those of them that are still held are not started here; gives which."""

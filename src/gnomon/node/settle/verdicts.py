@@ -2,7 +2,14 @@
 
 from gnomon.clock import Chance
 from gnomon.model.outcomes.outcome import SUCCESS, OutcomeKind
-from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, decide, release
+from gnomon.model.outcomes.verdict import (
+    COMPLETE,
+    EXPIRE,
+    Verdict,
+    asks_before_start,
+    decide,
+    release,
+)
 from gnomon.pipe.envelope import Address, Delivery, Report
 from gnomon.store.ports.dispatch import Settlement
 
@@ -53,7 +60,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
 
 def _address(delivery: Delivery) -> Address | None:
     """Where its row is still; what has begun has moved."""
-    return None if delivery.asks else delivery.address
+    return None if asks_before_start(delivery.mode, delivery.losses) else delivery.address
 
 
 def _unstarted(delivery: Delivery) -> Verdict:
