@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -249,11 +250,10 @@ class PostgresDispatch:
             if not places:
                 beside.append((due_at, child, taken))
                 continue
-            reached = State(state)
-            settled += [
-                Settled(asked.key, asked.fence, reached, due_at, cron_job_id)
-                for asked in [batch[place - 1] for place in places]
-            ]
+            of = batch if len(places) == len(batch) else [batch[place - 1] for place in places]
+            keys, fences = [s.key for s in of], [s.fence for s in of]
+            alike = repeat(State(state)), repeat(due_at), repeat(cron_job_id)
+            settled += map(Settled, keys, fences, *alike)
         if beside:
             settled[0] = self._with_children(settled[0], beside, taker)
         return settled
