@@ -193,18 +193,18 @@ class FairQueue(Generic[T]):
         if urgent:
             return self._take_urgent(most, ages, admit, evicting=evicting)
         taken: list[T] = []
+        shares, asks_nobody = self._is_shared(), admit is everyone
         if self._freed:
             self._freed = False
             self._uncap()
         while len(taken) < most and (account := self._first()) is not None:
-            bounded = self.must_share(account.tenant_id)
-            if bounded and self._is_full():
+            if (bounded := shares and self._has_others(account.tenant_id)) and self._is_full():
                 break  # for all the others as well, however many they are
             heappop(self._heap)
             self._leave(account, NOWHERE)
             before = account.lanes.ready
             limit = self._limit(account, most - len(taken))
-            asked = everyone if freely(account.tenant_id) else admit
+            asked = everyone if asks_nobody or freely(account.tenant_id) else admit
             taken += self._serve(account, limit, ages, asked, at_once, bounded=bounded)
             self._size += account.lanes.ready - before
         return taken
@@ -286,8 +286,11 @@ class FairQueue(Generic[T]):
     # Slots
 
     def must_share(self, tenant_id: str) -> bool:
-        slots = self._slots
-        return slots is not None and slots.share < 1 and self._has_others(tenant_id)
+        return self._is_shared() and self._has_others(tenant_id)
+
+    def _is_shared(self) -> bool:
+        """Whether who has others beside it may hold only a part of the slots."""
+        return self._slots is not None and self._slots.share < 1
 
     def _is_full(self, *, urgent: bool = False) -> bool:
         """Whether not even one that holds nothing may hold a slot, where it has others."""
@@ -357,16 +360,19 @@ class FairQueue(Generic[T]):
         return 0 if account is None else account.lanes.waiting(lane, flow)
 
     def depths(self) -> Mapping[Lane, int]:
-        accounts = self._accounts.values()
-        return {lane: sum(account.lanes.depth(lane) for account in accounts) for lane in Lane}
+        depths = dict.fromkeys(Lane, 0)
+        for account in self._accounts.values():
+            for lane, number in account.lanes.depths():
+                depths[lane] += number
+        return depths
 
     def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
-        waits = {}
-        for lane in Lane:
-            heads = (account.oldest(lane) for account in self._accounts.values())
-            oldest = min((due_at for due_at in heads if due_at is not None), default=now)
-            waits[lane] = max(0.0, (now - oldest).total_seconds())
-        return waits
+        oldest = dict.fromkeys(Lane, now)
+        for account in self._accounts.values():
+            for lane, due_at in account.lanes.oldest():
+                if due_at < oldest[lane]:
+                    oldest[lane] = due_at
+        return {lane: (now - due_at).total_seconds() for lane, due_at in oldest.items()}
 
     def drop_aside(self, kept: int, most: int) -> list[T]:
         account = max(self._accounts.values(), key=_aside, default=None)

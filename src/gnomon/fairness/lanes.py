@@ -1,7 +1,7 @@
 """The four lanes of one tenant: weights, aging, and flows that are set aside."""
 
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -14,6 +14,7 @@ DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
     {Lane.CRITICAL: 4, Lane.HIGH: 3, Lane.MEDIUM: 2, Lane.LOW: 1}
 )
 
+_OF = tuple(Lane)  # by its number
 _LANES = tuple(range(len(Lane)))
 # The lanes in a set of them; bit n of a set is lane n.
 _IN_SET = tuple(tuple(n for n in _LANES if lanes >> n & 1) for lanes in range(1 << len(Lane)))
@@ -93,11 +94,12 @@ class _Queue(Generic[T]):
         if flow in self.own:
             self.first[flow] = None
 
-    def heads(self) -> Iterator[T]:
-        if self.main:
-            yield self.main[0]
-        for own in self.own.values():
-            yield own[0]
+    def oldest(self) -> datetime:
+        """When the first was due. There must be one."""
+        if not self.own:
+            return self.main[0].due_at
+        queues = [self.main, *self.own.values()]
+        return min(queue[0].due_at for queue in queues if queue)
 
     def drop(self, flows: set[int]) -> Iterator[T]:
         """Remove all entries of flows that are aside."""
@@ -115,7 +117,7 @@ class _Queue(Generic[T]):
         self.main.clear()
 
     def __len__(self) -> int:
-        return len(self.main) + sum(map(len, self.own.values()))
+        return len(self.main) + (sum(map(len, self.own.values())) if self.own else 0)
 
 
 class TenantLanes(Generic[T]):
@@ -144,7 +146,7 @@ class TenantLanes(Generic[T]):
         self.held_back = 0  # entries that are
         self.lanes = 0  # the set of lanes that have such as are ready
         self._ready = [0 for _ in _LANES]
-        self._queues: list[_Queue[T]] = [_Queue() for _ in _LANES]
+        self._queues: defaultdict[int, _Queue[T]] = defaultdict(_Queue)  # by lane
         self._counts: dict[int, list[int]] = {}  # by flow, of each lane, aside or not
         self._aside: set[int] = set()
         self._round = order.turns
@@ -152,13 +154,14 @@ class TenantLanes(Generic[T]):
         self._extra_next = True
 
     def put_all(self, entries: Sequence[T]) -> None:
+        if len(entries) == 1:  # as where many tenants have few
+            lane, flow = entries[0].lane, entries[0].flow
+            self._queues[lane].main.append(entries[0])
+            self._more(lane, flow, 1)
+            return
         kinds = Counter([(entry.lane, entry.flow) for entry in entries])  # few, of many entries
         for (lane, flow), number in kinds.items():
-            self._counts.setdefault(flow, [0, 0, 0, 0])[lane] += number
-            if flow in self._aside:
-                self.held_back += number
-            else:
-                self._more_ready(lane, number)
+            self._more(lane, flow, number)
         lanes = {lane for lane, _ in kinds}
         for lane in lanes:
             some = entries if len(lanes) == 1 else [e for e in entries if e.lane == lane]
@@ -167,11 +170,18 @@ class TenantLanes(Generic[T]):
     def put_back(self, entry: T) -> None:
         lane, flow = entry.lane, entry.flow
         self._queues[lane].put_back(entry)
-        self._counts.setdefault(flow, [0, 0, 0, 0])[lane] += 1
+        self._more(lane, flow, 1)
+
+    def _more(self, lane: int, flow: int, number: int) -> None:
+        """So many of a flow were put."""
+        counts = self._counts.get(flow)
+        if counts is None:
+            counts = self._counts[flow] = [0, 0, 0, 0]
+        counts[lane] += number
         if flow in self._aside:
-            self.held_back += 1
+            self.held_back += number
         else:
-            self._more_ready(lane, 1)
+            self._more_ready(lane, number)
 
     def take(
         self,
@@ -232,7 +242,8 @@ class TenantLanes(Generic[T]):
         nothing is set aside, and these are admitted."""
         popleft = self._queues[lane].main.popleft
         taken = [popleft() for _ in range(number)]
-        for flow, count in Counter([entry.flow for entry in taken]).items():
+        flows = {taken[0].flow: 1} if number == 1 else Counter([entry.flow for entry in taken])
+        for flow, count in flows.items():
             counts = self._counts[flow]
             counts[lane] -= count
             if not any(counts):
@@ -309,7 +320,7 @@ class TenantLanes(Generic[T]):
             found += sum(self._counts.pop(flow))
         self._aside -= flows
         self.held_back -= found
-        return [entry for queue in self._queues for entry in queue.drop(flows)]
+        return [entry for queue in self._queues.values() for entry in queue.drop(flows)]
 
     def aside(self) -> list[int]:
         return list(self._aside)
@@ -318,14 +329,16 @@ class TenantLanes(Generic[T]):
         counts = self._counts.get(flow)
         return 0 if counts is None else counts[lane]
 
-    def depth(self, lane: int) -> int:
-        return len(self._queues[lane])
+    def depths(self) -> list[tuple[Lane, int]]:
+        """Entries in each lane that has any, or had."""
+        return [(_OF[lane], len(queue)) for lane, queue in self._queues.items()]
 
-    def heads(self, lane: int) -> Iterator[T]:
-        return self._queues[lane].heads()
+    def oldest(self) -> list[tuple[Lane, datetime]]:
+        """When the first of each lane was due, over the flows that are aside and the rest."""
+        return [(_OF[lane], queue.oldest()) for lane, queue in self._queues.items() if queue]
 
     def clear(self) -> list[T]:
-        cleared = [entry for queue in self._queues for entry in queue.clear()]
+        cleared = [entry for queue in self._queues.values() for entry in queue.clear()]
         self.ready = self.held_back = self.lanes = 0
         self._ready = [0 for _ in _LANES]
         self._counts.clear()

@@ -1,7 +1,6 @@
 """A tenant's use in virtual time: seconds of slots, divided by its weight."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Generic
 
 from gnomon.fairness.lanes import LaneRound, TenantLanes
@@ -111,7 +110,3 @@ class TenantShare(Generic[T]):
     @property
     def is_idle(self) -> bool:
         return not self.held and not self.lanes
-
-    def oldest(self, lane: int) -> datetime | None:
-        """When the first of a lane was due, over the flows that are aside and the rest."""
-        return min((entry.due_at for entry in self.lanes.heads(lane)), default=None)
