@@ -10,6 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
 import structlog
@@ -28,6 +29,7 @@ MOST_NAMED, MOST_OF_TENANT = 500, 50
 MOST_NAME = 200  # characters of a type, as the API takes them
 MOST_MINUTES = 15  # that are kept while they cannot be written
 MOST_ROWS = 1_000  # of one statement: however much was kept, each is short
+_PARTS = 4  # of what is kept, where it is more: one of them at a time
 
 _FINISH_SECONDS = 2.0
 
@@ -50,15 +52,27 @@ class ActivityWriter:
         self._kept: dict[datetime, dict[ActivityKey, Counts]] = {}
 
     async def run_once(self) -> int:
-        """Gives how many rows were written to."""
+        """Gives how many rows were written. Of thousands that is a part: the others are added to
+        meanwhile, and a row costs as much whatever it counts."""
+        self._look()
+        kept = sum(map(len, self._kept.values()))
+        return await self._write(max(MOST_ROWS, kept // _PARTS))
+
+    async def finish(self) -> None:
+        """Write what is left when the process ends, if the store answers."""
+        self._look()
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_FINISH_SECONDS):
+                while await self._write(MOST_ROWS):
+                    pass
+
+    def _look(self) -> None:
         for minute, counts in sorted(self.tally.take().items()):
             self._keep(minute, counts)
-        kept, self._kept = self._kept, {}
-        rows = [
-            ActivityRow(key, minute, counts)
-            for minute, keyed in kept.items()
-            for key, counts in keyed.items()
-        ]
+
+    async def _write(self, most: int) -> int:
+        """Write so many of the oldest rows."""
+        rows = self._take(most)
         written = 0
         try:
             while written < len(rows):
@@ -69,11 +83,15 @@ class ActivityWriter:
             raise
         return len(rows)
 
-    async def finish(self) -> None:
-        """Write what is left when the process ends, if the store answers."""
-        with contextlib.suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(_FINISH_SECONDS):
-                await self.run_once()
+    def _take(self, most: int) -> list[ActivityRow]:
+        """Those of the earliest minutes; of one, those that were kept first."""
+        rows: list[ActivityRow] = []
+        for minute, keyed in sorted(self._kept.items()):
+            taken = list(islice(keyed, most - len(rows)))
+            rows += [ActivityRow(key, minute, keyed.pop(key)) for key in taken]
+            if not keyed:
+                del self._kept[minute]
+        return rows
 
     def _keep(self, minute: datetime, counts: Mapping[ActivityKey, Counts]) -> None:
         named = self._names.among(minute.replace(minute=0), counts)

@@ -118,18 +118,38 @@ async def test_what_cannot_be_written_is_written_later_once() -> None:
     assert await writer.run_once() == 0
 
 
-async def test_much_is_written_in_parts_each_once() -> None:
+async def test_of_much_a_part_is_written_at_a_time_and_each_row_once() -> None:
     tally, shelf = ActivityTally(TurnedClock()), Shelf()
     writer = ActivityWriter(tally, shelf)
-    tally(started(*((f"t{n}", "mail") for n in range(2 * MOST_ROWS))))
+    tally(started(*((f"t{n}", "mail") for n in range(8 * MOST_ROWS))))
+    rows = 8 * MOST_ROWS + MOST_NAMED
     shelf.refuses_from = 2 * MOST_ROWS
     with pytest.raises(StoreUnavailable):
         await writer.run_once()
     assert len(shelf.rows) == 2 * MOST_ROWS
     shelf.refuses_from = None
-    assert await writer.run_once() == MOST_NAMED, "what was not written before"
+    assert await writer.run_once() == (rows - 2 * MOST_ROWS) // 4
+    tally(started(("t1", "mail"), ("t7999", "mail")))  # of which the second waits still
+    while await writer.run_once():
+        pass
     assert shelf.longest == MOST_ROWS
-    assert set(shelf.started().values()) == {1}
+    assert len(shelf.rows) == rows + 2, "the first one, and its type, were written before"
+    assert Counter(shelf.started().values()) == {1: rows - 3, 2: 3}
+    assert shelf.started()["t7999", ALL_TYPES] == 2
+
+
+async def test_all_that_is_left_is_written_at_the_end() -> None:
+    clock, shelf = TurnedClock(), Shelf()
+    tally = ActivityTally(clock)
+    writer = ActivityWriter(tally, shelf)
+    for minute in range(2):
+        clock.at = NOON + timedelta(minutes=minute)
+        tally(started(*((f"t{n}", "mail") for n in range(2 * MOST_ROWS))))
+    await writer.run_once()
+    assert {row.minute for row in shelf.rows} == {NOON}, "the earliest go first"
+    await writer.finish()
+    assert len(shelf.rows) == 2 * (2 * MOST_ROWS + MOST_NAMED)
+    assert await writer.run_once() == 0
 
 
 async def test_only_some_minutes_are_kept_while_nothing_can_be_written() -> None:
