@@ -13,6 +13,7 @@ from gnomon.model.tasks.flow import UNKNOWN_FLOW, Flow
 from gnomon.model.tasks.priority import Lane
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.ahead.pool_answers import PoolAnswers
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
@@ -62,6 +63,7 @@ def test_entries_are_taken_by_territory(
     scanner = Scanner(nothing, nothing, nothing, NodeSettings(), flows)
     scanner.territory = Territory(owned, pool)
     scanner._by_kind = False  # the general way, which all pools can go
+    scanner._answers = PoolAnswers(pool, flows)
 
     def own(entry: Entry) -> bool:
         flow = flows.known(entry)
@@ -70,3 +72,14 @@ def test_entries_are_taken_by_territory(
         return scanner.territory.may_own(shard_of(entry.key.id), work)
 
     assert scanner.own_of(read) == [entry for entry in read if own(entry)]
+
+
+@given(entries, pools, st.one_of(st.none(), pools))
+def test_a_pool_is_remembered_to_have_said_what_it_says(
+    read: list[Entry], pool: Pool, other: Pool | None
+) -> None:
+    if other is not None:
+        pool = Pool(any_of=frozenset({pool, other}))
+    answers = PoolAnswers(pool, KnownFlows())
+    for entry in (*read, *read):
+        assert answers.may_accept(entry) == pool.may_accept(answers.work_of(entry))

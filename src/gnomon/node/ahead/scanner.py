@@ -16,13 +16,14 @@ from operator import attrgetter
 import msgspec
 
 from gnomon.clock import Clock
-from gnomon.model.fleet.pool import EVERYTHING, Territory, Work
+from gnomon.model.fleet.pool import EVERYTHING, Territory
 from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.model.tasks.flow import UNKNOWN_FLOW
 from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.ahead.pool_answers import PoolAnswers
 from gnomon.node.ahead.reach import Reach
 from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
@@ -77,6 +78,7 @@ class Scanner:
         self._by_kind = True  # shards and kind are all that decides what is its own
         self._asks = (False, False)  # for the type: of a webhook, of what a handler runs
         self._flows = FlowBook() if flows is None else flows
+        self._answers = PoolAnswers(EVERYTHING, self._flows)
         self._unsure = unsure  # called where a hint may or may not be for this node
         self._reach = Reach()
         self._looked_at = BEGINNING
@@ -93,6 +95,7 @@ class Scanner:
         before, self.territory = self.territory, territory
         pool = territory.pool
         self._by_kind = territory.is_by_kind
+        self._answers = PoolAnswers(pool, self._flows)
         self._asks = pool.asks_for_type(by_handler=False), pool.asks_for_type(by_handler=True)
         kept = {
             shard: cursor
@@ -163,35 +166,27 @@ class Scanner:
         return self.own_of(entries) if self.territory.others else entries
 
     def _own_of_pool(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Where nobody goes first in any shard, the pool is asked once for each flow."""
-        shards, pool = self.territory.shards, self.territory.pool
+        """Where nobody goes first in any shard, each flow is in the pool, or it is not."""
+        shards, may_accept = self.territory.shards, self._answers.may_accept
         entries = list(entries)
         flows = [(e.key.tenant_id, e.lane, e.flow, e.by_handler) for e in entries]
         accepted = {
             flow
             for flow, entry in dict(zip(flows, entries, strict=True)).items()
-            if entry.flow != UNKNOWN_FLOW and pool.may_accept(self._work_of(entry))
+            if entry.flow != UNKNOWN_FLOW and may_accept(entry)
         }
         if not accepted.issuperset(flows):
             entries = [
                 e
                 for flow, e in zip(flows, entries, strict=True)
-                if flow in accepted
-                or (e.flow == UNKNOWN_FLOW and pool.may_accept(self._work_of(e)))
+                if flow in accepted or (e.flow == UNKNOWN_FLOW and may_accept(e))
             ]
         if len(shards) == SHARDS:
             return entries
         return [e for e in entries if shard_of(e.key.id) in shards]
 
     def _may_own(self, entry: Entry) -> bool:
-        return self.territory.may_own(shard_of(entry.key.id), self._work_of(entry))
-
-    def _work_of(self, entry: Entry) -> Work:
-        flow = self._flows.known(entry)
-        tenant_id, lane, by_handler = entry.key.tenant_id, entry.lane, entry.by_handler
-        if flow is None:
-            return Work(tenant_id, lane, by_handler=by_handler)
-        return Work(tenant_id, lane, flow.task_type, flow.queue, by_handler)
+        return self.territory.may_own(shard_of(entry.key.id), self._answers.work_of(entry))
 
     def _surely_own(self, entries: Iterable[Entry]) -> list[Entry]:
         """Hints of unknown flows are left to a repair, which asks for what this node serves."""
