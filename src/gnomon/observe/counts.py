@@ -91,6 +91,8 @@ def end_count(kind: EndKind, spent: Sequence[float]) -> EndCount:
 def buckets(values: Iterable[float], bounds: Sequence[float]) -> list[Bucket]:
     """The buckets that are not empty. A bound belongs to the bucket below it."""
     ordered = sorted(values)
+    if len(ordered) == 1:  # as where many tenants have few
+        return [(bisect_left(bounds, ordered[0]), 1)]
     found: list[Bucket] = []
     counted, number = 0, len(ordered)
     while counted < number:
