@@ -2,7 +2,7 @@
 
 Three things: a slot of its tenant's share, a place in quarantine if it is a suspect, and whatever
 the start checks hand out. It has them from the moment it is taken off the agenda; they are free
-again once it is known not to be claimed, or is settled.
+again once it is known not to be claimed, or is settled; the slot is so when the call has ended.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,6 +26,7 @@ class Claims:
         self.held = held
         self._agenda = agenda
         self._checks = checks
+        self._left: set[TaskKey] = set()  # that are held, and whose slots have been given back
 
     # Before the claim
 
@@ -124,7 +125,8 @@ class Claims:
             key, lane = delivery.key, delivery.lane
             if hinted[key] is not lane:  # its priority was changed
                 self._agenda.moved(key.tenant_id, hinted[key], lane)
-            if key in held:  # taken over from this very node, which goes on with it
+            if key in held and not self._has_left(key):
+                # Taken over from this very node, which goes on with it.
                 self._agenda.ended_all([(key.tenant_id, lane, None)])
             held[key] = delivery.fence
         return deliveries
@@ -146,9 +148,33 @@ class Claims:
         """A gateway has taken these over as they run; another holds their permits."""
         for delivery in deliveries:
             key = delivery.key
-            if key not in self.held.fences:
+            if key not in self.held.fences or self._has_left(key):
                 self._agenda.started(key.tenant_id, delivery.lane)
             self.held.fences[key] = delivery.fence
+
+    def _has_left(self, key: TaskKey) -> bool:
+        """Whether its slot was given back for the claim that is held; it is noted no longer."""
+        had_left = key in self._left
+        self._left.discard(key)
+        return had_left
+
+    def reported(self, reports: Sequence[Report]) -> None:
+        """The calls have ended, and their slots are free for all tenants while this is written. A
+        tenant that has no others is not kept from any slot: its share waits for the settlement."""
+        if not reports or not self._agenda.must_share(reports[0].delivery.key.tenant_id):
+            return
+        held, left, ended = self.held.fences, self._left, []
+        for report in reports:
+            key = report.delivery.key
+            if held.get(key) == report.delivery.fence and key not in left:  # else it was repeated
+                left.add(key)
+                ended.append(report)
+        self._free(ended)
+
+    def _free(self, ended: Sequence[Report]) -> None:
+        deliveries = [report.delivery for report in ended]
+        tenants, lanes = [d.key.tenant_id for d in deliveries], [d.lane for d in deliveries]
+        self._agenda.ended_all(zip(tenants, lanes, seconds_of(ended), strict=True))
 
     def settled(self, reports: Iterable[Report]) -> None:
         """The node holds these no longer. Another claim of the same task, made after this one was
@@ -163,9 +189,8 @@ class Claims:
                 ended.append(report)
                 if suspects.held:
                     suspects.release(key)
-        deliveries = [report.delivery for report in ended]
-        tenants, lanes = [d.key.tenant_id for d in deliveries], [d.lane for d in deliveries]
-        self._agenda.ended_all(zip(tenants, lanes, seconds_of(ended), strict=True))
+        kept = [r for r in ended if not self._has_left(r.delivery.key)] if self._left else ended
+        self._free(kept)
         self._checks.ended(ended)
 
     def _unused(self, entries: Iterable[Entry]) -> None:

@@ -68,7 +68,8 @@ class Agenda:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now) + MOST_EARLY_TICKS)
         self._given = tick_at_or_before(now) + MOST_EARLY_TICKS
         self._soon, self._later = Soon(_HERD), Soon(_HERD)
-        self._herds = HerdReach(startable, ready.must_share)
+        self.must_share = ready.must_share
+        self._herds = HerdReach(startable, self.must_share)
         self._ready = ready
         self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
@@ -246,8 +247,7 @@ class Agenda:
 
     def pause(self, now: datetime, longest: float) -> float:
         """Seconds until more becomes due, as far as is known."""
-        tick = self.next_tick()
-        if tick is None:
+        if (tick := self.next_tick()) is None:
             return longest
         return min(longest, max(0.001, (tick - tick_at_or_before(now)) / 1000))
 

@@ -60,7 +60,9 @@ class Recorder:
 
     async def run_once(self, most: int, least: int = 1) -> RecordResult:
         """Wait for so many reports, and write them, however long PostgreSQL is unavailable."""
-        return await self._record(await self._pipe.reports(most, least))
+        reports = await self._pipe.reports(most, least)
+        self._claims.reported(reports)
+        return await self._record(reports)
 
     async def _record(self, reports: Sequence[Report]) -> RecordResult:
         settlement_of = self._settlement_of
