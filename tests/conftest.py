@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -86,8 +87,18 @@ def _logs_as_before() -> Iterator[None]:
         structlog.reset_defaults()
 
 
+def _not_ignored(*numbers: signal.Signals) -> None:
+    """Let processes that tests start be reached by these signals. A shell lets what it starts in
+    the background ignore SIGINT, and nohup SIGHUP; what is ignored stays so in all that is started
+    from there, and what is caught, as it is here from now on, does not."""
+    for number in numbers:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    _not_ignored(signal.SIGINT, signal.SIGHUP)
     if "PYTEST_XDIST_WORKER" in os.environ or config.option.basetemp is not None:
         return
     if (folder := memory_folder.make()) is not None:
