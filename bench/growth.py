@@ -154,7 +154,7 @@ async def run(stage: Stage, plan: Plan, folder: Path | None, progress: Progress)
     for axis, sizes in plan.axes.items():
         began = time.monotonic()
         points, tallies = await _axis(stage, axis, sizes, plan, progress)
-        findings.add(_measures(axis, points), *tallies)
+        findings.add(measures(axis, points), *tallies)
         if folder is not None:
             draw(axis, points, folder)
         took = time.monotonic() - began
@@ -183,7 +183,7 @@ async def _axis(
         return points, [await point.tally(axis) for point in points]
 
 
-def _measures(axis: str, points: Sequence[Point]) -> list[Measure]:
+def measures(axis: str, points: Sequence[Point]) -> list[Measure]:
     found = []
     for name, quantity in QUANTITIES.items():
         first = median(points[0].values[name])

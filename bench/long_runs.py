@@ -38,7 +38,7 @@ def growth(
     bench growth --json build/growth.json --plots docs/images
     """
     asked = {"scheduled": scheduled, "archived": archived, "tenants": tenants, "nodes": nodes}
-    axes = {axis: _sizes(axis, text) for axis, text in asked.items() if text}
+    axes = {axis: sizes_of(axis, text) for axis, text in asked.items() if text}
     plan = growing.Plan(axes=axes, tasks=tasks, seconds=seconds, rounds=rounds)
     run_and_report(
         "As things grow",
@@ -93,7 +93,7 @@ def flame(
     )
 
 
-def _sizes(axis: str, text: str) -> tuple[int, ...]:
+def sizes_of(axis: str, text: str) -> tuple[int, ...]:
     least, most = (1 if axis in ("tenants", "nodes") else 0), MOST[axis]
     try:
         sizes = tuple(int(part) for part in text.split(","))

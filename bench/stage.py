@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -23,16 +23,16 @@ class Stage:
         self.server = server
         self.folder = folder
         self._numbers = itertools.count(1)
+        self._template: str | None = None  # a database with the schema of HERE, to copy
 
     @asynccontextmanager
     async def arena(self, tree: Tree = HERE) -> AsyncIterator[Arena]:
         """A fresh database with the schema of `tree`, dropped afterwards."""
-        async with self.empty_database() as dsn:
+        template = await self._prepared() if tree is HERE else None
+        async with self._database(template) as dsn:
             folder = self.folder / urlsplit(dsn).path.strip("/")
             folder.mkdir()
-            if tree is HERE:
-                await wiring.prepare(dsn)
-            else:
+            if tree is not HERE:
                 await migrate(dsn, folder, tree)
             connection = await asyncpg.connect(dsn)
             try:
@@ -40,16 +40,34 @@ class Stage:
             finally:
                 connection.terminate()
 
+    async def _prepared(self) -> str:
+        """The database that arenas are copies of: to migrate each of them takes much longer."""
+        if self._template is None:
+            name = f"bench_{next(self._numbers)}"
+            await self._create(name)
+            await wiring.prepare(self._dsn(name))
+            self._template = name
+        return self._template
+
+    def empty_database(self) -> AbstractAsyncContextManager[str]:
+        return self._database(None)
+
     @asynccontextmanager
-    async def empty_database(self) -> AsyncIterator[str]:
+    async def _database(self, template: str | None) -> AsyncIterator[str]:
         name = f"bench_{next(self._numbers)}"
-        await self._execute(f"CREATE DATABASE {name} OWNER {USER}")
+        await self._create(name, "" if template is None else f" TEMPLATE {template}")
         await self._execute(f"GRANT pg_checkpoint TO {USER}")  # for what is measured to begin alike
-        parts = urlsplit(self.server.dsn)
         try:
-            yield f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
+            yield self._dsn(name)
         finally:
             await self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    async def _create(self, name: str, how: str = "") -> None:
+        await self._execute(f"CREATE DATABASE {name} OWNER {USER}{how}")
+
+    def _dsn(self, name: str) -> str:
+        parts = urlsplit(self.server.dsn)
+        return f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
 
     async def version(self) -> str:
         connection = await asyncpg.connect(self.server.dsn)
