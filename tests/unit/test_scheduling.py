@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scheduling import spread
+from tests.scheduling import KNOWN, spread
 
 
 class Collected(NamedTuple):
@@ -52,3 +52,26 @@ def test_each_process_begins_with_long_ones_and_ends_with_short_ones(processes: 
         part = [test.path.parent.name for test in ordered[process * size : (process + 1) * size]]
         assert Counter(part) == {"system": 24 // processes, "cron": 76 // processes}
         assert part == sorted(part, reverse=True)
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_tests_that_wait_are_beside_tests_that_work(processes: int) -> None:
+    work = [
+        Collected(Path("tests", "plans", f"test_{file}.py"), number)
+        for file in range(8)
+        for number in range(12)
+    ]
+    wait = [
+        Collected(Path("tests", "system", f"test_{file}.py"), number)
+        for file in range(8)
+        for number in range(6)
+    ]
+    ordered = spread([*work, *wait], processes)
+    size = len(ordered) // processes
+    first = [ordered[process * size].path.parent.name for process in range(processes)]
+    assert first == ["system", "plans"] * (processes // 2)
+
+
+def test_the_files_that_are_known_to_take_long_exist() -> None:
+    here = Path(__file__).parents[1]
+    assert [name for name in KNOWN if not (here / name).exists()] == []
