@@ -13,7 +13,6 @@ from tests.system.harness import Submitter, Truth, eventually
 from gnomon.model.targets.target import PythonTarget
 from gnomon.model.tasks.lifecycle import State
 from gnomon.model.tasks.task import DeliveryMode
-from gnomon.store.postgres.database import Database
 
 pytestmark = pytest.mark.system
 
@@ -62,8 +61,9 @@ async def test_no_handler_begins_when_its_transaction_is_open_after_the_lease(
     new_node: NewProcess,
     submitter: Submitter,
     truth: Truth,
-    database: Database,
+    connection: Connection,
     role: str,
+    database_dsn: str,
     tmp_path: Path,
 ) -> None:
     (tmp_path / "late_handlers.py").write_text(HANDLERS)
@@ -88,12 +88,12 @@ async def test_no_handler_begins_when_its_transaction_is_open_after_the_lease(
         over = await truth.value("SELECT bool_and(alive_until < gnomon.now()) FROM gnomon.node")
         return bool(over)
 
-    async with database.transaction() as locking:
-        await locking.execute("SELECT pg_advisory_xact_lock(1)")
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(1)")
         node = new_node(
             "node",
             node_app="late_handlers:app",
-            database_handler_url=as_role(database.dsn, role),
+            database_handler_url=as_role(database_dsn, role),
             database_handler_connections=1,
         )
         held = await submit("hold")
@@ -108,7 +108,7 @@ async def test_no_handler_begins_when_its_transaction_is_open_after_the_lease(
         return [each["state"] for each in row] != [State.RUNNING]
 
     # It must not get its lease back before it has come to call the handler.
-    async with database.transaction() as connection:
+    async with connection.transaction():
         await connection.execute("LOCK TABLE gnomon.node IN SHARE ROW EXCLUSIVE MODE")
         node.go_on()
         await eventually(is_released)
