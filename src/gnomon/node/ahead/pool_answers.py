@@ -5,7 +5,7 @@ from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.store.ports.dispatch import Entry
 
-_MOST_KEPT = 50_000
+_MOST_KEPT = 10_000
 
 # A tenant, where it matters, its lane, type and queue if they are known, and by what it is run.
 _Kind = tuple[str, Lane, str | None, str | None, bool]
