@@ -31,12 +31,7 @@ from tests.waiting import eventually
 HARNESS = "harness"  # the proxy of those who watch and submit
 REPLICA = "replica"  # the proxy between the replica and its primary
 
-# A sixth of what a start costs is looking for garbage among modules while they are loaded.
-_CODE = (
-    "import gc, runpy; gc.set_threshold(50_000); "
-    "runpy.run_module('proof.campaigns.boot', run_name='__main__', alter_sys=True)"
-)
-_BOOT = ("-c", _CODE)
+_BOOT = ("-m", "proof.campaigns.boot")
 _FOREIGN = ("-m", "proof.campaigns.foreign")
 _STEP = 0.05
 _PATIENCE = 60.0

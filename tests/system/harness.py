@@ -40,12 +40,9 @@ PATIENCE = 60.0  # seconds until a wait has failed: the machine may have other t
 _AT_ONCE = 10_000  # tasks in one statement
 _ROOT = Path(__file__).parents[2]
 
-# `python -m gnomon ...`, which the kernel kills when the test process dies. Looking for garbage
-# among modules while they are loaded is a sixth of what a start costs; API and node have a pace of
-# their own for it, which they set when they are loaded.
+# `python -m gnomon ...`, which the kernel kills when the test process dies.
 _BOOT = """
-import gc, runpy, sys
-gc.set_threshold(50_000)
+import runpy, sys
 from gnomon.node.run.parent import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 runpy.run_module("gnomon", run_name="__main__", alter_sys=True)
