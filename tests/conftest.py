@@ -26,6 +26,7 @@ import psycopg
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
+from structlog.testing import capture_logs
 from tests import memory_folder
 from tests.scheduling import spread
 from tests.settings import settings_with
@@ -139,7 +140,8 @@ async def migrated(dsn: str) -> None:
     """Bring a database to the newest schema, with the partitions of today."""
     connection = await connected(dsn)
     try:
-        await migrate.up(connection)
+        with capture_logs():  # of each step: a campaign prints its own results
+            await migrate.up(connection)
         today = await connection.fetchval("SELECT (gnomon.now() AT TIME ZONE 'UTC')::date")
         await partitions.make(connection, today)
     finally:

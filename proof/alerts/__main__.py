@@ -2,13 +2,11 @@
 
 import argparse
 import asyncio
-import logging
 import sys
 import tempfile
 from pathlib import Path
 
 import msgspec
-import structlog
 from proof.alerts.campaign import Result, run, table
 from proof.alerts.faults import FAULTS
 
@@ -21,8 +19,6 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help=f"only {', '.join(SHORT)}")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     asked = parser.parse_args()
-    # Migrations tell of their steps on stdout, where the table goes.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     results: list[Result] = []
     for name in SHORT if asked.short else asked.only:
         with tempfile.TemporaryDirectory(prefix="alerts-") as folder:

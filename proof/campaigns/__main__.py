@@ -14,6 +14,7 @@ from proof.campaigns.campaign import run
 from proof.campaigns.faults import PIPE_RATES
 from proof.campaigns.foreign import LANGUAGES
 from proof.campaigns.load import REMOTE
+from proof.campaigns.pipe_servers import lacking
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Result, Setup, judged, keep, kept
 
@@ -28,6 +29,9 @@ def chaos(asked: argparse.Namespace) -> int:
     product = ledger.product()
     if asked.ledger and product.dirty:
         print("src has changes that are not committed: nobody could say what was tried")
+        return 2
+    if reasons := lacking([asked.pipe]):
+        print(*reasons, sep="\n", file=sys.stderr)
         return 2
     setup = Setup(seed=asked.seed, seconds=asked.seconds, rate=asked.rate, density=asked.density)
     if asked.workers:

@@ -3,18 +3,28 @@ started without data each time."""
 
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
 from confluent_kafka.cimpl import NewPartitions
-from tests.brokers import RabbitServer, ValkeyServer
+from tests.brokers import RABBITMQ, RabbitServer, ValkeyServer
+from tests.kafka import jars
 from tests.kafka.server import KafkaServer
 
 from gnomon.pipe.kafka.topics import PipeTopics
 
 PipeName = Literal["redis", "rabbitmq", "kafka"]
 _MEMORY = "set_vm_memory_high_watermark"
+_NO_RABBITMQ = "RabbitMQ is not installed (Debian: apt-get install rabbitmq-server)"
+
+
+def lacking(pipes: Iterable[PipeName | None]) -> list[str]:
+    """Why campaigns behind these cannot be run here."""
+    pipes = set(pipes)
+    found = [] if RABBITMQ or "rabbitmq" not in pipes else [_NO_RABBITMQ]
+    no_kafka = jars.missing() if "kafka" in pipes else None
+    return found if no_kafka is None else [*found, no_kafka]
 
 
 class PipeServer(Protocol):

@@ -4,6 +4,7 @@ A harness that finds nothing proves little until it has been seen to find someth
 campaigns without the bugs (`--control`) must find nothing.
 """
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from proof.campaigns.campaign import run
 from proof.campaigns.checker import Kind
 from proof.campaigns.faults import POSTGRES
 from proof.campaigns.mutant import Mutant, fault_of, mix_of, setup_of
+from proof.campaigns.pipe_servers import lacking
 from proof.campaigns.progress import Progress
 from proof.campaigns.remote_zoo import REMOTE_ZOO
 from proof.campaigns.setup import Result, Setup
@@ -253,8 +255,12 @@ async def _timed(setup: Setup) -> tuple[Result, float]:
 
 async def run_all(only: Sequence[str], *, control: bool, write: bool) -> int:
     """One after the other; gives the exit code. `write`: keep the page of those that were found."""
+    names = list(only or ZOO)
+    if reasons := lacking(ZOO[name].setup.pipe for name in names):
+        print(*reasons, sep="\n", file=sys.stderr)
+        return 2
     hunted = []
-    for name in only or ZOO:
+    for name in names:
         found = await (_controlled(name) if control else _hunted(name))
         words = ("passed" if control else "found") if found.right else "NOT FOUND"
         if control and not found.right:
