@@ -69,7 +69,8 @@ async def test_the_other_jobs_are_planned(pool: Database, fresh: Connection) -> 
         assert await ledger(fresh, job)
     late = await job_named(pool, "late")
     assert (late.next_fire_at, late.pause_reason) == (fire, None)
-    assert troubles.aside(PLAN) == [about_job(DEFAULT_TENANT, late.id)]
+    told = [(each.chore, each.about) for each in troubles.all()]
+    assert told == [(PLAN, about_job(DEFAULT_TENANT, late.id))]
     await partitions.make(fresh, now.date())  # there is room again
     await planner_of(pool, now, Troubles(SystemClock(), nobody)).run_once()
     assert [row["fire_at"] for row in await ledger(fresh, late)] == [fire]
