@@ -25,7 +25,8 @@ def test_only_what_is_asked_for_is_missed() -> None:
 
 @pytest.mark.usefixtures("bare")
 def test_the_zoo_does_not_begin_what_it_cannot_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asyncio.run(zoo.run_all([], control=False, write=True)) == 2
+    names = ["settle-without-fence", "grant-skipped"]
+    assert asyncio.run(zoo.run_all(names, control=False, write=False)) == 2
     told = capsys.readouterr()
     assert "rabbitmq-server" in told.err
     assert not told.out
